@@ -1,0 +1,176 @@
+"""What a dialect is: a provider's wire format, both ways, without any wire.
+
+Pure: no I/O, no event loop, no HTTP. A dialect turns a `ModelRequest` into the parts of an HTTP request, and the payloads of the
+answer into chunks. One file a dialect; what differs between providers of one dialect is a `Profile`, never a subclass.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pydantic_core import from_json
+
+from agentkit.chunks import Chunk
+from agentkit.content import JsonValue, Origin, valid_text
+from agentkit.errors import WireError, quote
+from agentkit.model import ModelRequest, Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a provider (or one of its models) does differently within its dialect. A row of data, no code."""
+
+    think_tags: bool = False
+    """Reasoning comes inside the text, as `<think>…</think>`."""
+    replay_reasoning: Literal["always", "within_turn", "never"] | None = None
+    """Chat: which assistant messages carry `reasoning_content` back. None: not sent."""
+    missing_reasoning: Literal["", "empty", "space"] = ""
+    """Chat: what stands in `reasoning_content` where a message had none; "" leaves the member out."""
+    unsigned_thinking: bool = False
+    """Anthropic: the endpoint wants thinking back although it does not sign it."""
+    options: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Members that every request of the provider carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes."""
+
+    provider: str
+    """The row's name; also the key of `provider_options`."""
+    model: str
+    profile: Profile = field(default_factory=Profile)
+    endpoint: str = ""
+    """The base URL where it is not the provider's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPParts:
+    """A request, but for the base URL and the key."""
+
+    path: str
+    """Joined to the base URL, with its query."""
+    body: dict[str, JsonValue]
+    headers: dict[str, str] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+    """What was left out, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFault:
+    """What an error body says, read by its dialect."""
+
+    message: str
+    code: str = ""
+    retryable: bool | None = None
+    """None: the HTTP status decides."""
+
+
+class Decoder(Protocol):
+    """Fold the payloads of one answer into chunks. Synchronous; one object an answer."""
+
+    def feed(self, event: str, data: str) -> list[Chunk]:
+        """Return the chunks of one payload.
+
+        Args:
+            event: the SSE event name, "" where there is none; `error` with a field named so (see `sse`).
+            data: the payload, usually JSON.
+
+        Raises:
+            WireError: the payload is not what the dialect says. What came before it stays good.
+        """
+        ...
+
+    def close(self) -> list[Chunk]:
+        """The body has ended: return what was held back, and an `ErrorChunk("truncated")` where the end was never told."""
+        ...
+
+
+class Dialect(Protocol):
+    """A provider's wire format."""
+
+    name: str
+    """The label on signatures, states and origins: `anthropic-messages`."""
+    framing: Literal["sse", "ndjson"]
+
+    def encode(self, request: ModelRequest, target: Target) -> HTTPParts:
+        """Return the HTTP request that says `request`.
+
+        Raises:
+            ConfigurationError: the dialect cannot say it.
+        """
+        ...
+
+    def decoder(self, target: Target) -> Decoder:
+        """Return a fresh decoder."""
+        ...
+
+    def auth_headers(self, key: str) -> dict[str, str]:
+        """Return the headers that carry the key."""
+        ...
+
+    def status_fault(self, status: int, body: str) -> StatusFault:
+        """Read the body of an answer whose status is not 200; any text is read without raising."""
+        ...
+
+
+def origin(dialect: str, target: Target) -> Origin:
+    """Return who the blocks of an answer are made by."""
+    return Origin(dialect, target.provider, target.model, target.endpoint)
+
+
+def parse_payload(dialect: str, data: str) -> Any:
+    """Return the JSON value of a payload.
+
+    `from_json` is several times faster than the standard parser, and raises on half a surrogate pair, which real servers send: there
+    the standard parser steps in.
+
+    Raises:
+        WireError: it is not JSON.
+    """
+    try:
+        return from_json(data, cache_strings="keys")
+    except ValueError:
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise WireError(f"{dialect} payload is not JSON: {quote(data)}") from None
+
+
+def state_text(value: object) -> str:
+    """Return opaque provider state as JSON text: compact, ASCII, so that no byte is at the mercy of an encoding."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+class SurrogateJoiner:
+    """Join surrogate halves that a provider split over deltas of one text (it counts in UTF-16 units).
+
+    `feed` holds a trailing high half back; `flush` gives U+FFFD for a half that never got its other half.
+    """
+
+    __slots__ = ("_half",)
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    @property
+    def pending(self) -> bool:
+        """True while a half is held back."""
+        return bool(self._half)
+
+    def feed(self, text: str) -> str:
+        """Return what of `text` is certain."""
+        if not self._half and text.isascii():
+            return text
+        text = self._half + text
+        self._half = ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._half = text[-1]
+            text = text[:-1]
+        return valid_text(text)
+
+    def flush(self) -> str:
+        """Return U+FFFD if a half was left over, else ""."""
+        half, self._half = self._half, ""
+        return "\ufffd" if half else ""

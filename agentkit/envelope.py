@@ -1,0 +1,142 @@
+"""Event → draft: the JSON body that watchers get, encoded once.
+
+Pure: no I/O, no clock. It decides what leaves the process: signatures and provider state become `{"bytes": N}` unless
+`expose_state` says otherwise; texts are valid UTF-8; no body passes `MAX_RECORD`, so long deltas become several drafts.
+Grounds: design.md §5, §7 (envelope).
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+from agentkit.content import plain, valid_text
+from agentkit.errors import ConfigurationError, quote
+from agentkit.events import (
+    TERMINAL_TYPES,
+    CustomEvent,
+    Event,
+    Reasoning,
+    ReasoningEvent,
+    RunCancelledEvent,
+    RunFailed,
+    ToolResult,
+)
+from agentkit.log import MAX_RECORD, Draft, Topic
+
+_COMMON = frozenset({"run", "step", "time", "parent", "block"})
+_IN_PROCESS = frozenset({"error"})
+_SPLIT_AT = 15 * 1024
+"""Characters of a delta in one record: at four bytes each, or escaped, it stays under `MAX_RECORD`."""
+
+
+def encode(value: object) -> bytes:
+    """Return compact JSON, UTF-8, without lone surrogates.
+
+    Raises:
+        ConfigurationError: it is not JSON (NaN, infinity, a foreign type).
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ConfigurationError(f"event data is not JSON: {quote(str(error))}") from None
+    return valid_text(text).encode()
+
+
+def draft_all(topic: Topic, events: Iterable[Event], *, expose_state: bool = False) -> list[Draft]:
+    """Return the drafts of `events`, in order."""
+    drafts: list[Draft] = []
+    for event in events:
+        for name, kind, data in _wire(event, expose_state=expose_state):
+            drafts.append(_draft(topic, event, name, kind, data))
+    return drafts
+
+
+def _draft(topic: Topic, event: Event, name: str, kind: str, data: Any) -> Draft:
+    block = getattr(event, "block", "")
+    head: dict[str, object] = {"type": name, "agent": topic.agent, "thread": topic.thread}
+    if event.run:
+        head["run"] = event.run
+    if event.step:
+        head["step"] = event.step
+    if block:
+        head["block"] = block
+    if event.parent is not None:
+        head["parent"] = {"run": event.parent.run, "call": event.parent.call}
+    head["time"] = timestamp(event.time)
+    head["data"] = data
+    body = encode(head)
+    if len(body) > MAX_RECORD:
+        head["data"] = {"truncated": True, "bytes": len(body)}
+        body = encode(head)
+    return Draft(name, kind, event.run, event.step, block, event.time, body, name in TERMINAL_TYPES)
+
+
+def timestamp(time: float) -> str:
+    """Return seconds since the epoch as RFC 3339 in UTC, with milliseconds."""
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _wire(event: Event, *, expose_state: bool) -> Iterator[tuple[str, str, Any]]:
+    """Yield type, kind and data of each record that `event` becomes."""
+    match event:
+        case Reasoning():
+            for piece in _pieces(event.event.text):
+                data = _reasoning(event.event, piece, expose_state=expose_state)
+                yield "reasoning", event.event.kind, data
+        case CustomEvent():
+            yield event.name, "", event.data
+        case ToolResult():
+            result = event.result
+            yield (
+                event.type,
+                "",
+                {
+                    "call": result.tool_use_id,
+                    "name": result.name,
+                    "status": result.status,
+                    "content": plain(result.content),
+                },
+            )
+        case _:
+            data = {
+                field.name: plain(getattr(event, field.name))
+                for field in fields(event)
+                if field.name not in _COMMON and field.name not in _IN_PROCESS
+            }
+            if event.type.endswith(".delta") and isinstance(data.get("text"), str):
+                for piece in _pieces(data["text"]):
+                    yield event.type, "", {**data, "text": piece}
+            else:
+                yield event.type, "", _fit(event, data)
+
+
+def _reasoning(event: ReasoningEvent, text: str | None, *, expose_state: bool) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": event.kind, "provider": event.provider}
+    if text is not None:
+        out["text"] = text
+    if event.kind in ("signature", "state") and not expose_state:
+        out["data"] = {"bytes": len(str(event.data.get(event.kind, "")).encode(errors="replace"))}
+    else:
+        out["data"] = event.data
+    return out
+
+
+def _fit(event: Event, data: dict[str, Any]) -> dict[str, Any]:
+    """Shorten the convenience text of a terminal event that would not fit: the deltas have it all."""
+    if event.type in TERMINAL_TYPES:
+        if isinstance(event, (RunFailed, RunCancelledEvent)) and not event.text:
+            del data["text"]
+        elif len(data["text"]) > _SPLIT_AT:
+            data["text"] = data["text"][:_SPLIT_AT]
+            data["truncated"] = True
+    return data
+
+
+def _pieces(text: str | None) -> Iterator[str | None]:
+    if text is None or len(text) <= _SPLIT_AT:
+        yield text
+        return
+    for start in range(0, len(text), _SPLIT_AT):
+        yield text[start : start + _SPLIT_AT]

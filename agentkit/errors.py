@@ -1,0 +1,158 @@
+"""Every exception of agentkit, drawn as one tree.
+
+AgentKitError
+├─ ConfigurationError        you passed or set something impossible
+├─ ModelError                .provider .model .request_id .retryable .retry_after
+│  ├─ ModelConnectionError   not reached, or broke before an answer
+│  ├─ ModelStatusError       .status .body (first 2 KiB)
+│  └─ ModelStreamError       the stream said error, or ended without its end; .partial keeps what came
+├─ WireError                 a peer's bytes break the format that they claim
+├─ ForeignSignatureError     replay state of one dialect was offered to another
+├─ ToolError                 a tool raised, timed out or got arguments that do not fit
+├─ EngineError               a log or thread store cannot be reached
+│  └─ AppendRejected         a lost lease, or a second end of one run
+├─ LimitError                a run went past its steps, tokens, seconds or cost
+└─ RunCancelled              by the caller, by a client, or by shutdown
+
+It knows nothing of the rest: what an error carries is plain data. No message holds a key, a header's value or a prompt.
+"""
+
+from typing import Any, ClassVar
+
+MAX_QUOTED = 200
+"""Characters of foreign text that a message may quote."""
+
+
+def quote(value: object) -> str:
+    """Return `repr(value)`, cut to `MAX_QUOTED` characters: how foreign text enters a message."""
+    text = repr(value)
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+
+
+class AgentKitError(Exception):
+    """The root: catching it catches all that agentkit raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    """The word for it on the wire (`run.failed` data `code`, problem documents)."""
+
+
+class ConfigurationError(AgentKitError):
+    """You passed or set something impossible."""
+
+    code = "configuration"
+
+
+class ModelError(AgentKitError):
+    """The model's side failed."""
+
+    code = "model"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        model: str = "",
+        request_id: str = "",
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.model = model
+        self.request_id = request_id
+        self.retryable = retryable
+        """True where asking again can help."""
+        self.retry_after = retry_after
+        """Seconds that the provider asked to wait, or None."""
+
+
+class ModelConnectionError(ModelError):
+    """The provider was not reached, or the connection broke before an answer."""
+
+    code = "model_connection"
+
+
+class ModelStatusError(ModelError):
+    """The provider answered with an HTTP status that is not 200."""
+
+    code = "model_status"
+
+    def __init__(self, message: str, *, status: int, body: str = "", **info: Any) -> None:
+        super().__init__(message, **info)
+        self.status = status
+        self.body = body
+        """The first 2 KiB of the answer."""
+
+
+class ModelStreamError(ModelError):
+    """The stream itself said error, or ended without its end."""
+
+    code = "model_stream"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "provider",
+        provider_code: str = "",
+        partial: Any = None,
+        **info: Any,
+    ) -> None:
+        super().__init__(message, **info)
+        self.kind = kind
+        """`provider`: the stream said error. `truncated`: it ended without its end."""
+        self.provider_code = provider_code
+        """The provider's own word or number for it, as text."""
+        self.partial = partial
+        """What came before: a `Message`, or None."""
+
+
+class WireError(AgentKitError):
+    """A peer's bytes break the format that they claim."""
+
+    code = "wire"
+
+
+class ForeignSignatureError(AgentKitError):
+    """Replay state of one dialect was offered to another."""
+
+    code = "foreign_signature"
+
+
+class ToolError(AgentKitError):
+    """A tool raised, timed out or got arguments that do not fit; the cause is chained."""
+
+    code = "tool"
+
+
+class EngineError(AgentKitError):
+    """A log or thread store cannot be reached, or refuses."""
+
+    code = "engine"
+
+
+class AppendRejected(EngineError):  # noqa: N818 - reads as what happened, like RunCancelled
+    """The log did not take it: a lost lease, or a second end of one run. Nothing was appended."""
+
+    code = "append_rejected"
+
+
+class LimitError(AgentKitError):
+    """A run went past its steps, tokens, seconds or cost."""
+
+    code = "limit"
+
+
+class RunCancelled(AgentKitError):  # noqa: N818 - the field's word
+    """The run was cancelled: by the caller, by a client, or by shutdown."""
+
+    code = "cancelled"
+
+    def __init__(
+        self, message: str = "the run was cancelled", *, reason: str = "", partial: Any = None
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.partial = partial
+        """What came before: a `Message`, or None."""

@@ -1,0 +1,84 @@
+"""A thread's messages: the store that keeps them, and what a run's record says.
+
+Pure: protocols and values. Repair before a request comes with the dialects' sending side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from agentkit.content import JsonValue, Message, Usage
+from agentkit.log import Topic
+
+RunStatus: TypeAlias = Literal["queued", "running", "suspended", "finished", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a store knows of a run. The events tell the rest."""
+
+    run: str
+    status: RunStatus
+    created: float
+    """Seconds since the epoch."""
+    ended: float | None = None
+    text: str = ""
+    refusal: str | None = None
+    finish: str = ""
+    usage: Usage = field(default_factory=Usage)
+    code: str = ""
+    """Of a failed run: the error's word."""
+    message: str = ""
+    """Of a failed or cancelled run: why."""
+    retryable: bool = False
+    metadata: dict[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def ended_badly(self) -> bool:
+        """True for failed and cancelled runs."""
+        return self.status in ("failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRecord:
+    """What a store knows of a thread."""
+
+    thread: str
+    created: float
+    updated: float
+    title: str = ""
+    metadata: dict[str, JsonValue] = field(default_factory=dict)
+
+
+class ThreadStore(Protocol):
+    """Keep threads: messages in order, and the runs that made them. Every method raises `EngineError` if it cannot."""
+
+    async def messages(self, topic: Topic) -> list[Message]:
+        """Return the thread's messages, [] for a thread that was never used."""
+        ...
+
+    async def extend(self, topic: Topic, messages: Sequence[Message], *, fence: int | None = None) -> None:
+        """Add messages at the end, all or none.
+
+        Raises:
+            AppendRejected: the lease was lost.
+        """
+        ...
+
+    async def put_run(self, topic: Topic, record: RunRecord) -> None:
+        """Keep or replace what is known of a run."""
+        ...
+
+    async def get_run(self, topic: Topic, run: str) -> RunRecord | None:
+        """Return what is known of a run, or None."""
+        ...
+
+    async def runs(self, topic: Topic) -> list[RunRecord]:
+        """Return the thread's runs, oldest first."""
+        ...
+
+    async def threads(
+        self, owner: str, agent: str, *, after: str = "", limit: int = 50
+    ) -> list[ThreadRecord]:
+        """Return an agent's threads by name, those after `after`."""
+        ...
