@@ -1,15 +1,29 @@
-"""Shared by all tests: what a test needs and may not find, and where handed data lies."""
+"""Shared by all tests: what a test needs and may not find, where handed data lies, and which tests run when.
+
+Not here: servers, browsers and other services. They stand beside the tests that use them.
+"""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+TIMEOUTS = {"pure": 20, "faults": 60, "local": 120, "browser": 120}
+"""Seconds that a marker gives a test; the largest counts, and an explicit `timeout` marker wins over all."""
 
-def require(name: str, found: bool, hint: str) -> None:
-    """Skip where `name` is missing on a newcomer's machine; fail where AGENTKIT_REQUIRE=all promises it."""
+# No deadline and no complaint about slowness: on a busy machine both judge the machine, not the code. In CI the examples
+# are the same every time, so that a red run is about the change; by hand they differ.
+settings.register_profile(
+    "agentkit", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
+settings.load_profile("agentkit")
+
+
+def _require(name: str, found: bool, hint: str) -> None:
     if found:
         return
     if os.environ.get("AGENTKIT_REQUIRE") == "all":
@@ -17,7 +31,17 @@ def require(name: str, found: bool, hint: str) -> None:
     pytest.skip(f"{name} is missing: {hint}")
 
 
+@pytest.fixture(scope="session")
+def require() -> Callable[[str, bool, str], None]:
+    """`require(name, found, hint)`: skip where `name` is missing, fail where AGENTKIT_REQUIRE=all promises it.
+
+    For what `.ci/run` installs: services, browsers, the local model. Handed data that is missing is a plain `pytest.skip`.
+    """
+    return _require
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the folders of handed data, and the switch between `make test` and `make test-full`."""
     parser.addoption(
         "--recordings", type=Path, default=SHARED / "recordings", help="folder of handed recordings"
     )
@@ -28,13 +52,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`make test` runs what is not marked `full`, `make test-full` runs only that."""
+    """`make test` runs what is not marked `full`, `make test-full` only that; markers set the time a test may take."""
     full = config.getoption("--full")
-    chosen = [item for item in items if (item.get_closest_marker("full") is not None) == full]
-    dropped = [item for item in items if item not in set(chosen)]
+    chosen: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        (chosen if (item.get_closest_marker("full") is not None) == full else dropped).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = chosen
+    for item in items:
+        seconds = [limit for marker, limit in TIMEOUTS.items() if item.get_closest_marker(marker)]
+        if seconds and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(max(seconds)))
 
 
 @pytest.fixture(params=["asyncio", "trio"])
