@@ -11,7 +11,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from agentkit.content import plain, valid_text
+from agentkit.content import Usage, plain, valid_text
 from agentkit.errors import ConfigurationError, quote
 from agentkit.events import (
     TERMINAL_TYPES,
@@ -25,6 +25,8 @@ from agentkit.events import (
 )
 from agentkit.log import MAX_RECORD, Draft, Topic
 
+MAX_CUSTOM = MAX_RECORD - 1024
+"""Bytes of an application event's data: a record's, less room for the envelope."""
 _COMMON = frozenset({"run", "step", "time", "parent", "block"})
 _IN_PROCESS = frozenset({"error"})
 _SPLIT_AT = 15 * 1024
@@ -101,15 +103,24 @@ def _wire(event: Event, *, expose_state: bool) -> Iterator[tuple[str, str, Any]]
             )
         case _:
             data = {
-                field.name: plain(getattr(event, field.name))
+                field.name: _member(getattr(event, field.name))
                 for field in fields(event)
-                if field.name not in _COMMON and field.name not in _IN_PROCESS
+                if field.name not in _COMMON
+                and field.name not in _IN_PROCESS
+                and getattr(event, field.name) is not None
             }
             if event.type.endswith(".delta") and isinstance(data.get("text"), str):
                 for piece in _pieces(data["text"]):
                     yield event.type, "", {**data, "text": piece}
             else:
                 yield event.type, "", _fit(event, data)
+
+
+def _member(value: object) -> Any:
+    """Return a member of an event as JSON data; usage with all its numbers."""
+    if isinstance(value, Usage):
+        return {f.name: getattr(value, f.name) for f in fields(Usage)} | {"total_tokens": value.total_tokens}
+    return plain(value)
 
 
 def _reasoning(event: ReasoningEvent, text: str | None, *, expose_state: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ AgentKitError
 │  └─ ModelStreamError       the stream said error, or ended without its end; .partial keeps what came
 ├─ WireError                 a peer's bytes break the format that they claim
 ├─ ForeignSignatureError     replay state of one dialect was offered to another
+├─ ThreadBusy                the thread has a run already, and the caller would not wait
 ├─ ToolError                 a tool raised, timed out or got arguments that do not fit
 ├─ EngineError               a log or thread store cannot be reached
 │  └─ AppendRejected         a lost lease, or a second end of one run
@@ -118,6 +119,12 @@ class ForeignSignatureError(AgentKitError):
     """Replay state of one dialect was offered to another."""
 
     code = "foreign_signature"
+
+
+class ThreadBusy(AgentKitError):  # noqa: N818 - reads as what is so, like RunCancelled
+    """The thread has a run already, and the caller would not wait."""
+
+    code = "thread_busy"
 
 
 class ToolError(AgentKitError):

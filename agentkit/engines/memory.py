@@ -1,0 +1,251 @@
+"""The memory engine: logs are tails, threads are lists. For tests and for one process.
+
+It knows no other process and keeps nothing over the end of this one. All methods end without a real wait, but `acquire`.
+"""
+
+import time as clock
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from agentkit.content import Message
+from agentkit.engine import Lease, Signal
+from agentkit.errors import AppendRejected
+from agentkit.history import RunRecord, ThreadRecord
+from agentkit.log import Cursor, Draft, Page, Record, Tail, Topic, new_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of a topic's log is kept. A running run is trimmed only past `running_bytes`."""
+
+    records: int = 20_000
+    bytes: int = 4 * 1024 * 1024
+    age: float = 24 * 3600.0
+    """Seconds."""
+    running_bytes: int = 16 * 1024 * 1024
+
+
+class MemoryLog:
+    """Logs in memory: each topic is one `Tail`."""
+
+    def __init__(self, retention: Retention) -> None:
+        self._retention = retention
+        self._tails: dict[Topic, Tail] = {}
+        self._ended: dict[Topic, set[str]] = {}
+        self._running: dict[Topic, dict[str, int]] = {}
+        self._fences: dict[Topic, int] = {}
+
+    def fence(self, topic: Topic, fence: int) -> None:
+        """From now on refuse older fences."""
+        self._fences[topic] = fence
+
+    def forget(self, topic: Topic) -> None:
+        """Erase a topic; readers learn it by its new epoch."""
+        self._ended.pop(topic, None)
+        self._running.pop(topic, None)
+        tail = self._tails.get(topic)
+        if tail is not None:
+            tail.reset(new_epoch())
+
+    async def append(
+        self, topic: Topic, drafts: Sequence[Draft], *, fence: int | None = None
+    ) -> list[Record]:
+        """See `EventLog.append`."""
+        if fence is not None and fence < self._fences.get(topic, 0):
+            raise AppendRejected(f"the lease {fence} of {topic.path} was lost")
+        ended = self._ended.setdefault(topic, set())
+        ending: set[str] = set()
+        for draft in drafts:
+            if draft.run and (draft.run in ended or draft.run in ending):
+                raise AppendRejected(f"run {draft.run} has already ended; {draft.type} refused")
+            if draft.terminal:
+                ending.add(draft.run)
+        if not drafts:
+            return []
+        tail = self._tail(topic)
+        records = [Record.of(draft, tail.epoch, tail.head + 1 + n) for n, draft in enumerate(drafts)]
+        running = self._running.setdefault(topic, {})
+        for record in records:
+            if record.run and record.run not in ending:
+                running.setdefault(record.run, record.seq)
+        for run in ending:
+            running.pop(run, None)
+        ended |= ending
+        tail.append(records)
+        self._trim(topic, tail)
+        return records
+
+    async def read(self, topic: Topic, after: Cursor, limit: int) -> Page:
+        """See `EventLog.read`."""
+        return self._tail(topic).after(after, limit)
+
+    async def tail(self, topic: Topic) -> Tail:
+        """See `EventLog.tail`."""
+        return self._tail(topic)
+
+    def _tail(self, topic: Topic) -> Tail:
+        tail = self._tails.get(topic)
+        if tail is None:
+            tail = self._tails[topic] = Tail(new_epoch())
+        return tail
+
+    def _trim(self, topic: Topic, tail: Tail) -> None:
+        keep, records = self._retention, tail.records
+        protected = min(self._running[topic].values(), default=tail.head + 1)
+        first, size = tail.first, tail.size
+        oldest = clock.time() - keep.age
+        for record in records:
+            over = (
+                tail.head - record.seq >= keep.records or size > keep.bytes or record.time < oldest
+            ) and record.seq < protected
+            if not over and size <= keep.running_bytes:
+                break
+            size -= len(record.body)
+            first = record.seq + 1
+        tail.trim(first)
+
+
+@dataclass(slots=True)
+class _Thread:
+    created: float
+    updated: float
+    messages: list[Message] = field(default_factory=list)
+    runs: dict[str, RunRecord] = field(default_factory=dict)
+
+
+class MemoryThreads:
+    """Threads in memory."""
+
+    def __init__(self) -> None:
+        self._threads: dict[Topic, _Thread] = {}
+
+    async def messages(self, topic: Topic) -> list[Message]:
+        """See `ThreadStore.messages`."""
+        thread = self._threads.get(topic)
+        return list(thread.messages) if thread else []
+
+    async def extend(self, topic: Topic, messages: Sequence[Message], *, fence: int | None = None) -> None:  # noqa: ARG002 - one process
+        """See `ThreadStore.extend`."""
+        self._touch(topic).messages.extend(messages)
+
+    async def put_run(self, topic: Topic, record: RunRecord) -> None:
+        """See `ThreadStore.put_run`."""
+        self._touch(topic).runs[record.run] = record
+
+    async def get_run(self, topic: Topic, run: str) -> RunRecord | None:
+        """See `ThreadStore.get_run`."""
+        thread = self._threads.get(topic)
+        return thread.runs.get(run) if thread else None
+
+    async def runs(self, topic: Topic) -> list[RunRecord]:
+        """See `ThreadStore.runs`."""
+        thread = self._threads.get(topic)
+        return list(thread.runs.values()) if thread else []
+
+    async def threads(
+        self, owner: str, agent: str, *, after: str = "", limit: int = 50
+    ) -> list[ThreadRecord]:
+        """See `ThreadStore.threads`."""
+        found = sorted(
+            (topic.thread, thread)
+            for topic, thread in self._threads.items()
+            if (topic.owner, topic.agent) == (owner, agent) and topic.thread > after
+        )
+        return [ThreadRecord(name, thread.created, thread.updated) for name, thread in found[:limit]]
+
+    def _touch(self, topic: Topic) -> _Thread:
+        now = clock.time()
+        thread = self._threads.get(topic)
+        if thread is None:
+            thread = self._threads[topic] = _Thread(now, now)
+        thread.updated = now
+        return thread
+
+
+class MemoryLeases:
+    """Leases in memory: first come, first served."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._fences: dict[Topic, int] = {}
+        self._holders: dict[Topic, Lease] = {}
+        self._waiting: dict[Topic, deque[tuple[str, anyio.Event]]] = {}
+
+    async def acquire(self, topic: Topic, run: str, *, wait: bool) -> Lease | None:
+        """See `Leases.acquire`."""
+        if topic not in self._holders:
+            return self._grant(topic, run)
+        if not wait:
+            return None
+        entry = (run, anyio.Event())
+        queue = self._waiting.setdefault(topic, deque())
+        queue.append(entry)
+        try:
+            await entry[1].wait()
+        except BaseException:
+            if entry in queue:
+                queue.remove(entry)
+            else:  # granted and cancelled at the same time
+                self._next(topic)
+            raise
+        return self._holders[topic]
+
+    async def renew(self, lease: Lease) -> None:
+        """See `Leases.renew`."""
+        if self._holders.get(lease.topic) != lease:
+            raise AppendRejected(f"the lease {lease.fence} of {lease.topic.path} was lost")
+
+    async def release(self, lease: Lease) -> None:
+        """See `Leases.release`."""
+        if self._holders.get(lease.topic) == lease:
+            self._next(lease.topic)
+
+    def _next(self, topic: Topic) -> None:
+        del self._holders[topic]
+        queue = self._waiting.get(topic)
+        if queue:
+            run, granted = queue.popleft()
+            self._grant(topic, run)
+            granted.set()
+        else:
+            self._waiting.pop(topic, None)
+
+    def _grant(self, topic: Topic, run: str) -> Lease:
+        fence = self._fences[topic] = self._fences.get(topic, 0) + 1
+        self._log.fence(topic, fence)
+        lease = self._holders[topic] = Lease(topic, run, fence)
+        return lease
+
+
+class MemoryControl:
+    """Signals in memory: a call of the owner's handler."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[tuple[Topic, str], Callable[[Signal], None]] = {}
+
+    async def send(self, topic: Topic, run: str, signal: Signal) -> None:
+        """See `Control.send`."""
+        handler = self._handlers.get((topic, run))
+        if handler is not None:
+            handler(signal)
+
+    async def listen(self, topic: Topic, run: str, handler: Callable[[Signal], None]) -> Callable[[], None]:
+        """See `Control.listen`."""
+        self._handlers[topic, run] = handler
+        return lambda: self._handlers.pop((topic, run), None) and None
+
+
+class MemoryEngine:
+    """Everything in this process. It belongs to one event loop at a time."""
+
+    def __init__(self, *, retention: Retention | None = None) -> None:
+        self.log = MemoryLog(retention or Retention())
+        self.threads = MemoryThreads()
+        self.leases = MemoryLeases(self.log)
+        self.control = MemoryControl()
+
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
