@@ -1,0 +1,21 @@
+"""The words of ASGI, as types. No framework: any server that speaks ASGI 3 will do."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, TypeAlias
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+ABORT: Final = "agentkit.abort"
+"""An extension that our own server adds: `scope["extensions"]["agentkit.abort"]` is `{"abort": Callable[[], None]}`.
+
+Calling it drops the connection at once, with what is still unsent. ASGI has no word for that: closing waits for the peer to read.
+"""
+
+
+def abort_of(scope: Scope) -> Callable[[], None] | None:
+    """Return what drops the connection of `scope` at once, or None where the server cannot."""
+    extension = scope.get("extensions", {}).get(ABORT)
+    return None if extension is None else extension["abort"]
