@@ -1,0 +1,14 @@
+"""The dialects that are built, by name.
+
+A table and nothing else: each dialect is a module of this package with an instance named `DIALECT`.
+"""
+
+from typing import Final
+
+from agentkit.dialects.anthropic_messages import DIALECT as ANTHROPIC_MESSAGES
+from agentkit.dialects.base import Dialect
+
+_BUILT: Final[tuple[Dialect, ...]] = (ANTHROPIC_MESSAGES,)
+
+DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in _BUILT}
+"""Name to dialect."""

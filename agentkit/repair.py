@@ -1,0 +1,76 @@
+"""Repair a thread's messages before a request: every whole call gets exactly one result, directly after its turn.
+
+Pure and idempotent; the stored history is never changed. It knows no dialect: what may be sent where (signatures, state, ids) is the
+dialects' matter. It does not judge text or thinking.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from agentkit.content import Block, Message, TextBlock, ToolResultBlock, ToolUseBlock
+
+INTERRUPTED = "This call was interrupted before it gave a result. What it had already done is not known."
+"""What stands for a result that never came. Not a refusal: the model must not read that somebody said no."""
+
+
+def parsed_input(call: ToolUseBlock) -> dict[str, object] | None:
+    """Return a call's arguments, {} for blank ones, or None where they are not a JSON object."""
+    if not call.input.strip():
+        return {}
+    try:
+        value = json.loads(call.input)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def is_whole(call: ToolUseBlock) -> bool:
+    """Tell whether a call may be run and replayed: its end was seen, it has an id and a name, its arguments are a JSON object."""
+    return call.complete and bool(call.id and call.name) and parsed_input(call) is not None
+
+
+def repair(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages as a model may get them.
+
+    Calls that broke off go, and results that answer no call of the turn before them. A call without a result gets one with status
+    `interrupted`. The results of a turn stand in one `tool` message directly after it, in the order of its calls. Messages that are
+    empty afterwards go.
+    """
+    out: list[Message] = []
+    for position, message in enumerate(messages):
+        if message.role != "assistant":
+            kept: Iterable[Block] = (b for b in message.content if not isinstance(b, ToolResultBlock))
+        else:
+            kept = (b for b in message.content if not isinstance(b, ToolUseBlock) or is_whole(b))
+        content = tuple(kept)
+        if not content:
+            continue
+        out.append(message if content == message.content else replace(message, content=content))
+        if message.role == "assistant" and (calls := out[-1].tool_uses):
+            results = _results(messages[position + 1 :])
+            answers = tuple(_answer(call, results.get(call.id)) for call in calls)
+            out.append(Message("tool", answers, run=message.run))
+    return out
+
+
+def _results(messages: Iterable[Message]) -> dict[str, ToolResultBlock]:
+    """Return the results that came before the next turn with calls, by the call's id; the first of an id stands."""
+    found: dict[str, ToolResultBlock] = {}
+    for message in messages:
+        if message.role == "assistant":
+            if message.tool_uses:
+                break
+            continue
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                found.setdefault(block.tool_use_id, block)
+    return found
+
+
+def _answer(call: ToolUseBlock, result: ToolResultBlock | None) -> ToolResultBlock:
+    if result is None:
+        return ToolResultBlock(call.id, call.name, (TextBlock(INTERRUPTED),), "interrupted")
+    if result.status == "interrupted" and not result.content:
+        return replace(result, content=(TextBlock(INTERRUPTED),))
+    return result
