@@ -43,6 +43,8 @@ class ThinkingChunk:
     index: int = 0
     summary: bool = False
     """True where the text is what the provider wrote about its reasoning."""
+    part: int | None = None
+    """Which part of the block the text belongs to, where the provider writes several, or None."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,8 @@ class ReasoningEvent:
     provider: str
     text: str | None = None
     data: dict[str, JsonValue] = field(default_factory=dict)
-    """In process: `{"signature", "format"}` or `{"state", "format"}` for the opaque kinds. In the log: `{"bytes": N}`."""
+    """In process: `{"signature", "format"}` or `{"state", "format"}` for the opaque kinds (in the log: `{"bytes": N}`);
+    `{"part": N}` for a piece of a summary that has several parts."""
 
 
 @dataclass(slots=True)
@@ -521,7 +522,8 @@ class StepEvents:
             self._begin(chunk.index, ThinkingChunk, out, time)
         if chunk.thinking:
             kind: ReasoningKind = "summary" if chunk.summary else "delta"
-            event = ReasoningEvent(kind, self.provider, chunk.thinking)
+            part: dict[str, JsonValue] = {} if chunk.part is None else {"part": chunk.part}
+            event = ReasoningEvent(kind, self.provider, chunk.thinking, part)
             out.append(Reasoning(self.run, self.step, time, block, event))
         if chunk.signature:
             data: dict[str, JsonValue] = {"signature": chunk.signature, "format": chunk.signature_format}
