@@ -76,7 +76,8 @@ bench: install
 	@if [ -f bench/__main__.py ]; then $(BIN)/python bench $(ARGS); \
 	else echo 'make bench: bench/ has no runner (bench/__main__.py), nothing to measure'; fi
 
-# Newest versions that pyproject.toml allows, tried in an environment of their own. Review the difference, run the tests.
+# The newest versions that pyproject.toml allows, from an environment of their own. Read the difference, run the tests. Use the oldest
+# Python that is supported: it needs the most.
 pins: install
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(PYTHON) -m venv "$$dir"; \
