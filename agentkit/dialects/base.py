@@ -6,6 +6,7 @@ answer into chunks. One file a dialect; what differs between providers of one di
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -15,6 +16,7 @@ from agentkit.chunks import Chunk
 from agentkit.content import JsonValue, Origin, valid_text
 from agentkit.errors import WireError, quote
 from agentkit.model import ModelRequest, Notice
+from agentkit.reasoning import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,31 @@ class Profile:
     replay_reasoning: Literal["always", "within_turn", "never"] | None = None
     """Chat: which assistant messages carry `reasoning_content` back. None: not sent."""
     missing_reasoning: Literal["", "empty", "space"] = ""
-    """Chat: what stands in `reasoning_content` where a message had none; "" leaves the member out."""
+    """Chat: what stands in `reasoning_content` where a message that carries it had none; "" is `empty`."""
+    reasoning_field: Literal[
+        "reasoning_effort",
+        "reasoning",
+        "thinking",
+        "enable_thinking",
+        "reasoning_budget_tokens",
+        "chat_template_kwargs",
+        "",
+    ] = "reasoning_effort"
+    """Chat: the member that says how much to reason. `reasoning`: an object of effort or max_tokens. `thinking`: on or off, with
+    `reasoning_effort` beside it where `efforts` are told. `enable_thinking`: on or off with `thinking_budget`. `chat_template_kwargs`:
+    `enable_thinking` in it. "": the endpoint has none, and a reasoning setting is refused."""
+    efforts: tuple[Effort, ...] = ()
+    """Chat: the efforts that the endpoint takes, ascending; another one becomes the next above, or the last. () is all of them."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """Chat: the member that limits the output."""
+    json_schema: bool = True
+    """Chat: the endpoint takes a JSON schema for its answer."""
+    stream_usage: bool = True
+    """Chat: the endpoint takes `stream_options`, to be asked for usage; False where it refuses that or tells usage unasked."""
+    document_urls: bool = False
+    """Chat: file parts may hold a URL; everywhere they may hold data."""
+    short_call_ids: bool = False
+    """Chat: ids of calls must be nine letters or digits (Mistral)."""
     unsigned_thinking: bool = False
     """Anthropic: the endpoint wants thinking back although it does not sign it."""
     options: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -136,6 +162,18 @@ def parse_payload(dialect: str, data: str) -> Any:
             return json.loads(data)
         except (ValueError, RecursionError):
             raise WireError(f"{dialect} payload is not JSON: {quote(data)}") from None
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the members of `over`: objects are merged, everything else is replaced. Neither is changed or shared."""
+    out = {name: deepcopy(value) for name, value in base.items() if name not in over}
+    for name, value in over.items():
+        below = base.get(name)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            out[name] = merged(below, value)
+        else:
+            out[name] = deepcopy(value)
+    return out
 
 
 def state_text(value: object) -> str:
