@@ -1,6 +1,7 @@
 """One SSE stream: hello, gap, records, signs of life, end, farewell.
 
-Skeleton: signatures are final. How a route uses it (`FeedResponse` is the route's thin subclass of sse-starlette's `EventSourceResponse`):
+Asyncio only. It sends a response's body; status and headers are the route's. `FeedResponse` is the route's thin subclass of sse-starlette's
+`EventSourceResponse`, which keeps the class's headers and drops its four tasks:
 
     view = parse_view(types=query.getlist("types"), kinds=…, run=…, named=…)         # WireError → 400
     cursor = Cursor.parse(text) if text else NOW                                     # Last-Event-ID wins over ?after; WireError → 400
@@ -26,12 +27,21 @@ middleware's wrapper works too, but costs one task for each reader). Starlette w
 socket routes are best reached by a small ASGI function in front of the Starlette app.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final, Literal
 
-from agentkit.log import Cursor, Topic
+from agentkit.log import Cursor, EventLog, Topic
 from agentkit_transports.asgi import Receive, Scope, Send
-from agentkit_transports.encoder import View
-from agentkit_transports.hub import Hub, Start
+from agentkit_transports.direct import body_outlet
+from agentkit_transports.encoder import PROTOCOLS, View
+from agentkit_transports.hub import EndReason, Hub, Start
+from agentkit_transports.outlet import Batch, BodyOutlet, SlowReader
+
+_SCAN: Final = 256
+"""Records that one look for a run's rest reads before the loop gets its turn."""
+_LEAVE_TIMEOUT: Final = 1.0
+"""Seconds from an abort until the server tells that the client is gone; then the response is left as it is."""
 
 
 async def open_feed(
@@ -57,18 +67,124 @@ async def open_feed(
     Raises:
         EngineError: the log cannot be reached.
     """
-    raise NotImplementedError
+    start = await hub.locate(topic, cursor)
+    is_over = bool(view.run) and has_ended is not None and await has_ended()
+    if is_over and given and start.gap is None and not await _follows(hub.log, topic, view, start.cursor):
+        return None
+    return SSEFeed(hub, start, view, has_ended=is_over)
+
+
+async def _follows(log: EventLog, topic: Topic, view: View, cursor: Cursor) -> bool:
+    """Tell whether a reader of an ended run would get anything after a cursor: a record, or a gap."""
+    while True:
+        page = await log.read(topic, cursor, _SCAN)
+        if page.gap is not None:
+            return True
+        for record in page.records:
+            if view.admits(record):
+                return True
+            if record.terminal and record.run == view.run:
+                return False
+        if not page.records:
+            return False
+        cursor = page.cursor
+        await asyncio.sleep(0)
 
 
 class SSEFeed:
     """One stream's body. Made by `open_feed`; run once."""
 
+    __slots__ = ("_has_ended", "_hub", "_outlet", "_over", "_start", "_view", "_waiting")
+
     def __init__(self, hub: Hub, start: Start, view: View, *, has_ended: bool) -> None:
-        raise NotImplementedError
+        self._hub = hub
+        self._start = start
+        self._view = view
+        self._has_ended = has_ended
+        self._outlet: BodyOutlet | None = None
+        self._waiting: asyncio.Timeout | None = None
+        self._over: EndReason | Literal["drained"] | None = None
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the body, from hello to the last chunk, after the route has sent `http.response.start`.
 
         It returns when the client has left, the run has ended, the hub drains, or the reader was cut; a cut breaks the connection.
         """
-        raise NotImplementedError
+        outlet = self._outlet = body_outlet(scope, send, self._hub.settings.send_timeout)
+        self._hub.add(self)
+        try:
+            await self._converse(outlet, receive)
+        except SlowReader:
+            self._over = "slow"
+        except OSError:
+            self._over = "gone"
+        finally:
+            self._hub.remove(self)
+        if self._over == "slow" and outlet.abort():
+            await _see_off(receive)
+
+    def farewell(self) -> None:
+        """Tell the client to come back, and close cleanly."""
+        self._stop("drained")
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        if self._outlet is not None:
+            self._outlet.abort()
+        self._stop("slow")
+
+    async def _converse(self, outlet: BodyOutlet, receive: Receive) -> None:
+        """Say hello, follow, and say goodbye to who is still there."""
+        hub, start = self._hub, self._start
+        encoder = PROTOCOLS[self._view.protocol](start.topic, self._view)
+        hello = encoder.hello(start.after, start.head, resumed=start.resumed, retry_ms=hub.retry_ms())
+        if start.gap is not None:
+            hello += encoder.gap(start.gap, start.cursor)
+        if hello:
+            await outlet.send(Batch(hello))
+        if hub.is_draining:
+            self._stop("drained")
+        if self._over is None:
+            await self._follow(outlet, receive)
+        match self._over:
+            case "ended":
+                await outlet.finish(b"")
+            case "failed" | "drained":
+                await outlet.finish(encoder.closing(hub.retry_ms()))
+            case _:
+                pass
+
+    async def _follow(self, outlet: BodyOutlet, receive: Receive) -> None:
+        """Let the hub write until something ends it. The wait itself costs nothing but this task."""
+        reader = self._hub.attach(self._start, self._view, outlet, self._stop, has_ended=self._has_ended)
+        try:
+            while self._over is None:
+                waiting = self._waiting = asyncio.timeout(None)
+                try:
+                    async with waiting:
+                        if (await receive())["type"] == "http.disconnect":
+                            self._over = self._over or "gone"
+                except TimeoutError:
+                    if not waiting.expired():
+                        raise
+        finally:
+            self._waiting = None
+            reader.close()
+        await reader.join()
+
+    def _stop(self, reason: EndReason | Literal["drained"]) -> None:
+        """Note why it is over, and wake the task that waits for the client."""
+        if self._over is None:
+            self._over = reason
+            if self._waiting is not None:
+                self._waiting.reschedule(asyncio.get_running_loop().time())
+
+
+async def _see_off(receive: Receive) -> None:
+    """Wait until the server has noticed that an aborted client is gone: a response left earlier would look like our fault."""
+    try:
+        async with asyncio.timeout(_LEAVE_TIMEOUT):
+            while (await receive())["type"] != "http.disconnect":
+                pass
+    except TimeoutError:
+        pass

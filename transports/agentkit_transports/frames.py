@@ -1,0 +1,127 @@
+"""A view's bytes of one topic: each record encoded once, and joined once for all who stand at the same place.
+
+Pure, but for counting: it reads a `Tail`, it does not wait and it does not send.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from agentkit.log import Cursor, Page, Record, Tail
+from agentkit_transports.encoder import Encoder, View
+from agentkit_transports.outlet import Batch
+from agentkit_transports.settings import HubSettings, HubStats
+
+_MEMOS: Final = 4
+"""Joined batches that are remembered until the next append: nearly all readers stand at one place."""
+
+
+class Frames:
+    """What readers of one view of one topic share."""
+
+    __slots__ = (
+        "_batches",
+        "_cache",
+        "_cached",
+        "_limit",
+        "_memo",
+        "_settings",
+        "_stats",
+        "_tail",
+        "beat",
+        "encoder",
+        "view",
+    )
+
+    def __init__(
+        self,
+        view: View,
+        encoder: Encoder,
+        tail: Tail,
+        settings: HubSettings,
+        stats: HubStats,
+        *,
+        is_cached: bool,
+    ) -> None:
+        self.view = view
+        self.encoder = encoder
+        self.beat = Batch(encoder.beat())
+        self._tail = tail
+        self._settings = settings
+        self._stats = stats
+        self._limit = settings.cache_size if is_cached else 0
+        self._cache: dict[int, tuple[object, bytes]] = {}
+        self._cached = 0
+        self._batches: dict[int, Batch] = {}
+        self._memo = ("", 0)
+
+    def batch(self, seq: int, state: object) -> Batch | None:
+        """Return what comes next for readers behind `seq`, from the ring, or None at its end.
+
+        At most `batch_size` bytes (or one frame) of at most `page_size` records. The ring must hold what follows `seq`.
+        """
+        tail = self._tail
+        if seq >= tail.head:
+            return None
+        memo = (tail.epoch, tail.head)
+        if memo != self._memo:
+            if tail.epoch != self._memo[0]:
+                self._cache.clear()
+                self._cached = 0
+            self._batches.clear()
+            self._memo = memo
+        batch = self._batches.get(seq)
+        if batch is None:
+            if len(self._batches) >= _MEMOS:
+                self._batches.clear()
+            records = tail.after(Cursor(tail.epoch, seq), self._settings.page_size).records
+            batch = self._batches[seq] = self.join(records, state, is_kept=True)
+        return batch
+
+    def join(self, records: Sequence[Record], state: object, *, is_kept: bool) -> Batch:
+        """Return one batch of the first of `records`, at least one. `is_kept`: they are in the ring, so others may want them too."""
+        view, limit = self.view, self._settings.batch_size
+        frames: list[bytes] = []
+        size = told = seq = 0
+        is_last = False
+        for record in records:
+            following, frame = self._encode(record, state, is_kept=is_kept)
+            if size and size + len(frame) > limit:
+                break
+            state, seq = following, record.seq
+            if frame:
+                frames.append(frame)
+                size += len(frame)
+                told = seq
+            if record.terminal and view.run and record.run == view.run:
+                is_last = True
+                break
+        return Batch(self.encoder.join(frames) if frames else b"", seq, told, state, is_last=is_last)
+
+    def _encode(self, record: Record, state: object, *, is_kept: bool) -> tuple[object, bytes]:
+        """Return the state behind a record and its bytes, b"" where the view does not admit it."""
+        found = self._cache.get(record.seq) if is_kept else None
+        if found is not None:
+            return found
+        if self.view.admits(record):
+            found = self.encoder.step(state, record)
+            self._stats.encoded += 1
+        else:
+            found = (state, b"")
+        if is_kept and self._limit:
+            self._keep(record.seq, found)
+        return found
+
+    def _keep(self, seq: int, found: tuple[object, bytes]) -> None:
+        cache, first = self._cache, self._tail.first
+        cache[seq] = found
+        self._cached += len(found[1])
+        while cache:
+            oldest = next(iter(cache))
+            if self._cached <= self._limit and oldest >= first:
+                break
+            self._cached -= len(cache.pop(oldest)[1])
+
+
+def before(page: Page) -> Cursor:
+    """Return the place before a page's first record, behind its gap if it has one."""
+    return Cursor(page.cursor.epoch, page.cursor.seq - len(page.records))

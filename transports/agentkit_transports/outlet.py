@@ -1,0 +1,135 @@
+"""A connection's way out: batches of bytes → ASGI messages.
+
+The plain outlets here await the server's `send` under a timeout: they work with any server and any middleware. `direct` has outlets that
+write without waiting. No outlet decides what is sent, or when.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from agentkit_transports.asgi import Message, Scope, Send, abort_of
+
+
+class SlowReader(Exception):  # noqa: N818 - what happened, not a fault of ours
+    """A send did not go through in time."""
+
+
+class Batch:
+    """Bytes that one send carries, shared by all readers that stand at the same place of the same view."""
+
+    __slots__ = ("data", "frame", "is_last", "message", "seq", "state", "told")
+
+    def __init__(
+        self, data: bytes, seq: int = 0, told: int = 0, state: object = None, *, is_last: bool = False
+    ) -> None:
+        self.data = data
+        """b"" where the view admits none of the records."""
+        self.seq = seq
+        """The place behind its records."""
+        self.told = told
+        """The last record that has a frame in it; 0 if none has."""
+        self.state = state
+        """The encoder's, behind its records."""
+        self.is_last = is_last
+        """True where it holds the terminal record of the view's run."""
+        self.message: Message | None = None
+        """The ASGI message of it, once an outlet has made it."""
+        self.frame: bytes | None = None
+        """The WebSocket frame of it, once an outlet has made it."""
+
+
+class Outlet:
+    """What sends batches through one connection. Its kinds know the messages."""
+
+    __slots__ = ("_abort", "_send", "_timeout")
+
+    is_direct = False
+    """True where `write` exists."""
+
+    def __init__(self, scope: Scope, send: Send, timeout: float) -> None:
+        """Args: timeout: seconds for one send."""
+        self._send = send
+        self._timeout = timeout
+        self._abort: Callable[[], None] | None = abort_of(scope)
+
+    def is_ready(self) -> bool:
+        """Tell whether `write` would write now, without waiting."""
+        return False
+
+    def write(self, batch: Batch) -> None:
+        """Write at once; only when `is_ready`.
+
+        Raises:
+            OSError: the client has left.
+        """
+        raise NotImplementedError
+
+    async def send(self, batch: Batch) -> None:
+        """Write as soon as the connection takes more. It ends within the timeout.
+
+        Raises:
+            SlowReader: the connection took nothing in time.
+            OSError: the client has left.
+        """
+        await self._deliver(batch.message or self._wrap(batch))
+
+    def abort(self) -> bool:
+        """Drop the connection at once; False where the server has no way to."""
+        if self._abort is None:
+            return False
+        self._abort()
+        return True
+
+    def _wrap(self, batch: Batch) -> Message:
+        """Return the message of a batch, and note it there."""
+        raise NotImplementedError
+
+    async def _deliver(self, message: Message) -> None:
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                await self._send_one(message)
+        except TimeoutError:
+            if limit.expired():
+                raise SlowReader from None
+            raise
+
+    async def _send_one(self, message: Message) -> None:
+        await self._send(message)
+
+
+class BodyOutlet(Outlet):
+    """An HTTP response's body, chunk by chunk."""
+
+    __slots__ = ()
+
+    async def finish(self, data: bytes) -> None:
+        """Send the last piece and end the body cleanly; raises as `send`."""
+        await self._deliver({"type": "http.response.body", "body": data, "more_body": False})
+
+    def _wrap(self, batch: Batch) -> Message:
+        batch.message = {"type": "http.response.body", "body": batch.data, "more_body": True}
+        return batch.message
+
+
+class SocketOutlet(Outlet):
+    """A WebSocket's text frames. Several readers and the conversation share it: one writes at a time."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, scope: Scope, send: Send, timeout: float) -> None:
+        super().__init__(scope, send, timeout)
+        self._lock = asyncio.Lock()
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Close the socket; raises as `send`."""
+        await self._deliver({"type": "websocket.close", "code": code, "reason": reason})
+
+    def _wrap(self, batch: Batch) -> Message:
+        batch.message = {"type": "websocket.send", "text": batch.data.decode()}
+        return batch.message
+
+    async def _deliver(self, message: Message) -> None:
+        """As `Outlet`; the timeout counts from this one's turn."""
+        async with self._lock:
+            await super()._deliver(message)

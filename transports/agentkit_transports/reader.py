@@ -1,0 +1,361 @@
+"""A reader: a place in a topic's log and a way out.
+
+Asyncio only. A reader holds a place, never a queue. While it is *live* the flush writes to it (`fanout`); whenever its connection would
+make a writer wait, or its place is not at the ring's end, it has a task, a *pump*, that reads, sends and waits until it has caught up. A
+connection that can never be written to without waiting keeps its pump.
+Grounds: design.md §7 (slow readers).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from agentkit.background import Work, spawn
+from agentkit.errors import EngineError
+from agentkit.log import EARLIEST, Cursor, EventLog, Tail, Topic
+from agentkit_transports.frames import Frames, before
+from agentkit_transports.outlet import Batch, Outlet, SlowReader
+from agentkit_transports.settings import HubSettings, HubStats
+
+logger = logging.getLogger("agentkit")
+
+EndReason: TypeAlias = Literal["ended", "slow", "gone", "failed"]
+"""Why a reader is over: its run ended; it did not keep up; its client left; the log cannot be read, or an encoder broke."""
+
+_UNKNOWN: Final = object()
+"""The state of a folding encoder before its run's records were read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a hub lends to its fan-outs and readers."""
+
+    log: EventLog
+    settings: HubSettings
+    stats: HubStats
+    on_leave: Callable[["Reader"], None]
+    """Called with each reader that is over."""
+
+
+class Group:
+    """The readers of one view of one topic, and what they share."""
+
+    __slots__ = (
+        "_on_empty",
+        "_on_leave",
+        "frames",
+        "live",
+        "log",
+        "readers",
+        "settings",
+        "stats",
+        "tail",
+        "topic",
+        "waiting",
+    )
+
+    def __init__(
+        self, topic: Topic, tail: Tail, frames: Frames, shared: Shared, on_empty: Callable[["Group"], None]
+    ) -> None:
+        self.topic = topic
+        self.tail = tail
+        self.frames = frames
+        self.log = shared.log
+        self.settings = shared.settings
+        self.stats = shared.stats
+        self._on_leave = shared.on_leave
+        self._on_empty = on_empty
+        self.readers: set[Reader] = set()
+        self.live: dict[Reader, None] = {}
+        """Those that the flush writes to, in the order in which they came."""
+        self.waiting: dict[Reader, asyncio.Future[None]] = {}
+        """Those whose pump waits at the ring's end."""
+
+    def leave(self, reader: "Reader") -> None:
+        """Let go of a reader; the last one takes the group with it."""
+        self.live.pop(reader, None)
+        self.readers.discard(reader)
+        self._on_leave(reader)
+        if not self.readers:
+            self._on_empty(self)
+
+
+class Reader:
+    """A place in a topic's log and a way out."""
+
+    __slots__ = (
+        "_group", "_is_over", "_on_end", "_outlet", "_owes_beat", "_work",
+        "due", "epoch", "frames", "is_closed", "is_live", "seq", "state", "told",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        group: Group,
+        cursor: Cursor,
+        outlet: Outlet,
+        on_end: Callable[[EndReason], None],
+        *,
+        has_ended: bool,
+    ) -> None:
+        """Begin to read.
+
+        Args:
+            group: its topic and view.
+            cursor: a real place, not `NOW` or `EARLIEST`.
+            outlet: where to.
+            on_end: called once, unless `close` came first.
+            has_ended: the view's run is known to be over: at the log's end, nothing more is awaited.
+        """
+        self._group = group
+        self.frames = group.frames
+        self._outlet = outlet
+        self._on_end = on_end
+        self.epoch = cursor.epoch
+        self.seq = cursor.seq
+        """The last record that it has passed."""
+        self.told = cursor.seq
+        """The last place that its client was told."""
+        encoder = self.frames.encoder
+        self.state: object = _UNKNOWN if encoder.folds else encoder.start()
+        self.is_live = False
+        """True while the flush writes to it."""
+        self.is_closed = False
+        self.due = 0
+        self._is_over = has_ended
+        """True where nothing follows the ring's end, or the terminal record has passed."""
+        self._owes_beat = False
+        """True where a sign of life is due that only its task can send."""
+        self._work: Work | None = None
+        self._group.readers.add(self)
+        if outlet.is_direct and not has_ended and not encoder.folds and self._is_at_end():
+            self._go_live()
+        else:
+            self.pump()
+
+    @property
+    def cursor(self) -> Cursor:
+        """Its place."""
+        return Cursor(self.epoch, self.seq)
+
+    def close(self) -> None:
+        """Stop; nothing more is written. Closing again changes nothing."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.is_live = False
+            self._group.leave(self)
+            if self._work is not None:
+                self._work.cancel()
+
+    async def join(self) -> None:
+        """Wait, after `close`, until its pump has let go of the outlet: at once, or as soon as a send is cancelled."""
+        if self._work is not None:
+            await self._work.join()
+
+    def finish(self, reason: EndReason) -> None:
+        """Stop, and say why."""
+        if not self.is_closed:
+            if reason == "slow":
+                self._group.stats.cuts += 1
+            self.close()
+            self._on_end(reason)
+
+    def take(self, batch: Batch) -> bool:
+        """Write a batch, or give the reader a task that will. Returns whether bytes were written."""
+        if batch.data and not self._write(batch):
+            return False
+        self._pass(batch)
+        if batch.is_last:
+            self.pump()  # it has the end to tell
+        elif batch.told != batch.seq and self._owes_position():
+            self._write(self._position())
+        return bool(batch.data)
+
+    def beat(self) -> None:
+        """Give a sign of life, unless bytes are on their way anyhow."""
+        if self.is_live:
+            beat = self._sign_of_life()
+            if beat.data and self._outlet.is_ready():
+                self._write(beat)
+        else:
+            waiter = self._group.waiting.get(self)
+            if waiter is not None and not waiter.done():
+                self._owes_beat = True
+                waiter.set_result(None)
+
+    def _write(self, batch: Batch) -> bool:
+        """Write at once; False where that was not possible: then the reader has a task, or is over."""
+        outlet = self._outlet
+        if not outlet.is_ready():
+            self.pump()
+            return False
+        try:
+            outlet.write(batch)
+        except OSError:
+            self.finish("gone")
+            return False
+        except Exception:
+            logger.exception("writing to a reader of %s failed", self._group.topic.path)
+            self.finish("gone")
+            return False
+        return True
+
+    def pump(self) -> None:
+        """Give the reader a task until it has caught up."""
+        self.is_live = False
+        self._group.live.pop(self, None)
+        self._group.stats.tasks += 1
+        self._work = spawn(self._pump, name=f"reader of {self._group.topic.path}")
+
+    def _go_live(self) -> None:
+        self._work = None
+        self.is_live = True
+        self._group.live[self] = None
+
+    def _pass(self, batch: Batch) -> None:
+        self.seq = batch.seq
+        self.state = batch.state
+        if batch.told:
+            self.told = batch.told
+        if batch.is_last:
+            self._is_over = True
+
+    def _owes_position(self) -> bool:
+        return self.seq - self.told >= self._group.settings.position_records
+
+    def _sign_of_life(self) -> Batch:
+        """Return its place, where it has passed records that it did not see, or a beat."""
+        if self.told < self.seq:
+            position = self._position()
+            if position.data:
+                return position
+        return self.frames.beat
+
+    def _position(self) -> Batch:
+        self.told = self.seq
+        return Batch(self.frames.encoder.position(self.cursor))
+
+    def _is_at_end(self) -> bool:
+        tail = self._group.tail
+        return self.seq == tail.head and self.epoch == tail.epoch
+
+    async def _pump(self) -> None:
+        reason: EndReason | None = "failed"
+        try:
+            reason = await self._catch_up()
+        except SlowReader:
+            reason = "slow"
+        except OSError:
+            reason = "gone"
+        except EngineError as error:
+            logger.warning("a reader of %s cannot read: %s", self._group.topic.path, error)
+        finally:  # whatever else was raised is told to the client too, and goes into the log by way of `background`
+            if reason is not None:
+                self._work = None
+                self.finish(reason)
+
+    async def _catch_up(self) -> EndReason | None:
+        """Send what is there until the run has ended (`ended`), or the flush can take over, or the reader is closed (None)."""
+        lag = _Lag(self._group.settings)
+        if self.state is _UNKNOWN:
+            self.state = await self._fold()
+        while not self.is_closed:
+            batch = None if self._is_over and self._is_at_end() else await self._next()
+            if batch is not None:
+                await self._pass_on(batch)
+                if not batch.is_last:
+                    lag.check(self._group.tail.head - self.seq)
+                    await asyncio.sleep(0)  # one that has left takes all at once: it must not hold the loop
+                    continue
+            if self._is_over:
+                await self._send(self.frames.encoder.end(self.cursor))
+                return "ended"
+            if self._outlet.is_direct and self._is_at_end():
+                self._go_live()
+                return None
+            await self._wait()
+        return None
+
+    async def _pass_on(self, batch: Batch) -> None:
+        if batch.data:
+            await self._outlet.send(batch)
+            self._group.stats.written += 1
+        self._pass(batch)
+        if self._owes_position():
+            await self._outlet.send(self._position())
+
+    async def _send(self, data: bytes) -> None:
+        if data:
+            await self._outlet.send(Batch(data))
+
+    async def _next(self) -> Batch | None:
+        """Return what follows, None at the end of the log."""
+        group, tail = self._group, self._group.tail
+        while True:
+            cursor = self.cursor
+            if tail.holds(cursor):
+                return self.frames.batch(self.seq, self.state)
+            known = (tail.epoch, tail.head)
+            page = await group.log.read(group.topic, cursor, group.settings.page_size)
+            if page.gap is not None:
+                start = before(page)
+                group.stats.gaps += 1
+                self.epoch = start.epoch
+                return Batch(self.frames.encoder.gap(page.gap, start), start.seq, start.seq, self.state)
+            if page.records:
+                return self.frames.join(page.records, self.state, is_kept=False)
+            if known == (tail.epoch, tail.head):
+                return None
+
+    async def _wait(self) -> None:
+        """Wait for the next append, or for the moment of a sign of life."""
+        waiter = self._group.waiting[self] = asyncio.get_running_loop().create_future()
+        try:
+            await waiter
+        finally:
+            del self._group.waiting[self]
+        if self._owes_beat:
+            self._owes_beat = False
+            beat = self._sign_of_life()
+            if beat.data:
+                await self._outlet.send(beat)
+
+    async def _fold(self) -> object:
+        """Fold the records up to the reader's place, from the earliest on."""
+        group, encoder = self._group, self.frames.encoder
+        state, cursor = encoder.start(), EARLIEST
+        while True:
+            page = await group.log.read(group.topic, cursor, group.settings.page_size)
+            for record in page.records:
+                if record.seq > self.seq:
+                    return state
+                if self.frames.view.admits(record):
+                    state, _ = encoder.step(state, record)
+            if not page.records or page.cursor.seq >= self.seq:
+                return state
+            cursor = page.cursor
+            await asyncio.sleep(0)
+
+
+class _Lag:
+    """Notices a reader that is far behind and does not come nearer."""
+
+    __slots__ = ("_least", "_settings", "_since")
+
+    def __init__(self, settings: HubSettings) -> None:
+        self._settings = settings
+        self._least = 0
+        self._since = 0.0
+
+    def check(self, lag: int) -> None:
+        """Raise `SlowReader` if the lag has been too great, and not shrunk, for too long."""
+        if lag <= self._settings.lag_records:
+            self._least = 0
+            return
+        now = asyncio.get_running_loop().time()
+        if not self._least or lag < self._least:
+            self._least = lag
+            self._since = now
+        elif now - self._since > self._settings.lag_timeout:
+            raise SlowReader
