@@ -7,8 +7,9 @@ from typing import Final
 
 from agentkit.dialects.anthropic_messages import DIALECT as ANTHROPIC_MESSAGES
 from agentkit.dialects.base import Dialect
+from agentkit.dialects.openai_chat import DIALECT as OPENAI_CHAT
 
-_BUILT: Final[tuple[Dialect, ...]] = (ANTHROPIC_MESSAGES,)
+_BUILT: Final[tuple[Dialect, ...]] = (ANTHROPIC_MESSAGES, OPENAI_CHAT)
 
 DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in _BUILT}
 """Name to dialect."""

@@ -9,7 +9,7 @@ import pytest
 
 from agentkit.dialects.table import DIALECTS
 
-REPLAY_DIALECTS = frozenset({"anthropic-messages"})
+REPLAY_DIALECTS = frozenset({"anthropic-messages", "openai-chat"})
 """Dialects whose sending side is built: their replay cases are run."""
 
 

@@ -6,6 +6,8 @@ tables below are the only place that maps them to ours. Decisions of ours that d
 - An error in the stream makes `finish` `error`, also after a finish reason (bugcases policy 8); the catalogue keeps the finish reason.
 - A chat stream that ends with `[DONE]` and no finish reason reads as `stop`, or `tool_calls` (policy 6); the catalogue says null.
 - Responses and Gemini say stop or completed also where they call tools; ours is `tool_calls` then (policy 7).
+- Our output tokens hold the reasoning too; some chat servers count it apart (completion_tokens 27 of a total that has 340 more than
+  the prompt's): there the total says it.
 - A call whose end was not seen has no `args` (policy 10); the catalogue parses what came.
 """
 
@@ -65,7 +67,10 @@ def anthropic_usage(usage: Json) -> Json:
 
 USAGE: dict[str, Callable[[Json], Json]] = {
     "anthropic-messages": anthropic_usage,
-    "openai-chat": lambda u: {"input_tokens": u["prompt_tokens"], "output_tokens": u["completion_tokens"]},
+    "openai-chat": lambda u: {
+        "input_tokens": u["prompt_tokens"],
+        "output_tokens": max(u["completion_tokens"], u["total_tokens"] - u["prompt_tokens"]),
+    },
     "openai-responses": lambda u: {"input_tokens": u["input_tokens"], "output_tokens": u["output_tokens"]},
     "gemini": lambda u: {"input_tokens": u["promptTokenCount"]},
     "ollama": lambda u: {"input_tokens": u["prompt_eval_count"], "output_tokens": u["eval_count"]},
