@@ -1,6 +1,6 @@
 """A model's reasoning, text and tool work: out of the process, live, in order, resumable, to whoever may see it."""
 
-from agentkit.agent import Agent, AgentRun
+from agentkit.agent import Agent
 from agentkit.content import (
     DocumentBlock,
     ImageBlock,
@@ -15,14 +15,17 @@ from agentkit.content import (
 from agentkit.emitter import CallbackEmitter, Emitter, LogEmitter, NullEmitter, TeeEmitter
 from agentkit.errors import (
     AgentKitError,
+    AppendRejected,
     ConfigurationError,
     EngineError,
     ForeignSignatureError,
+    HookError,
     LimitError,
     ModelConnectionError,
     ModelError,
     ModelStatusError,
     ModelStreamError,
+    OutputError,
     RunCancelled,
     ThreadBusy,
     ToolError,
@@ -30,14 +33,21 @@ from agentkit.errors import (
 )
 from agentkit.events import Event, ReasoningEvent
 from agentkit.generate import TextStreamResult, generate_text, stream_text
+from agentkit.hooks import CallContext, CallControl, Hooks, StepContext, StepControl
+from agentkit.limits import Limits, StepResult, has_tool_call, step_count_is
 from agentkit.model import Model
 from agentkit.providers import connect
-from agentkit.run import RunResult
+from agentkit.run_spec import RunResult
+from agentkit.thread_run import AgentRun
+from agentkit.tool import Tool, ToolContext, tool
 
 __all__ = [
     "Agent",
     "AgentKitError",
     "AgentRun",
+    "AppendRejected",
+    "CallContext",
+    "CallControl",
     "CallbackEmitter",
     "ConfigurationError",
     "DocumentBlock",
@@ -45,8 +55,11 @@ __all__ = [
     "EngineError",
     "Event",
     "ForeignSignatureError",
+    "HookError",
+    "Hooks",
     "ImageBlock",
     "LimitError",
+    "Limits",
     "LogEmitter",
     "Message",
     "Model",
@@ -55,15 +68,21 @@ __all__ = [
     "ModelStatusError",
     "ModelStreamError",
     "NullEmitter",
+    "OutputError",
     "ReasoningEvent",
     "RefusalBlock",
     "RunCancelled",
     "RunResult",
+    "StepContext",
+    "StepControl",
+    "StepResult",
     "TeeEmitter",
     "TextBlock",
     "TextStreamResult",
     "ThinkingBlock",
     "ThreadBusy",
+    "Tool",
+    "ToolContext",
     "ToolError",
     "ToolResultBlock",
     "ToolUseBlock",
@@ -71,5 +90,8 @@ __all__ = [
     "WireError",
     "connect",
     "generate_text",
+    "has_tool_call",
+    "step_count_is",
     "stream_text",
+    "tool",
 ]

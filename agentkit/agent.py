@@ -5,127 +5,86 @@ and nothing else, because they read `text.delta` events and nothing else.
 """
 
 import copy
-import logging
 import re
 import time as clock
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Self, TypeAlias, Unpack
 
-import anyio
-
+from agentkit.approvals import Approvals, Decision
 from agentkit.background import Work, spawn
 from agentkit.content import Block, JsonValue, Message
-from agentkit.emitter import Emitter, LogEmitter, TeeEmitter
+from agentkit.emitter import Emitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
 from agentkit.engines.memory import MemoryEngine
 from agentkit.envelope import MAX_CUSTOM, draft_all, encode
-from agentkit.errors import AgentKitError, ConfigurationError, EngineError, ThreadBusy, quote
-from agentkit.events import (
-    CustomEvent,
-    Event,
-    RunCancelledEvent,
-    RunFailed,
-    RunFinished,
-    StepFinished,
-)
-from agentkit.generate import OnReasoning, drive, observe
-from agentkit.history import RunRecord
+from agentkit.errors import ConfigurationError, ThreadBusy, quote
+from agentkit.events import CustomEvent
+from agentkit.generate import OnReasoning
+from agentkit.history import RunRecord, ThreadRecord
 from agentkit.log import Topic
-from agentkit.model import Model
-from agentkit.providers import connect
-from agentkit.reasoning import ReasoningSetting, parse_reasoning
-from agentkit.run import Run, RunResult, RunSpec, new_id
-from agentkit.stream import EventBuffer, RunStream, TextIterator
+from agentkit.options import Models, RunOptions, make_spec, resolve_models
+from agentkit.run import CancelMode
+from agentkit.run_spec import RunResult, RunSpec, new_id
+from agentkit.stream import EventBuffer, TextIterator
+from agentkit.sub_agent import agent_tool
+from agentkit.thread_run import AgentRun, Listeners, OnBusy, ThreadRun
+from agentkit.tool import Tool
 
-logger = logging.getLogger("agentkit")
-
-OnBusy: TypeAlias = Literal["queue", "reject"]
 Input: TypeAlias = str | Iterable[Block]
+"""What a user says: text, or blocks (text, images, documents)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
 _CUSTOM = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 _RESERVED = re.compile(
-    r"(run|step|text|refusal|stream|state|reasoning|reasoning_block)\..*|tool([._].*)?|reasoning|image|error|open|message|custom"
+    r"(run|step|text|refusal|stream|state|reasoning|reasoning_block)\..*"
+    r"|tool([._].*)?|reasoning|image|error|open|message|custom"
 )
 
 
-class AgentRun(RunStream):
-    """A run on a thread: watch it like a `RunStream`, and stop it by `cancel`."""
-
-    def __init__(
-        self,
-        run: str,
-        thread: str,
-        start: Callable[[EventBuffer], Work],
-        cancel: Callable[[str], None],
-        *,
-        detached: bool,
-    ) -> None:
-        super().__init__(start, detached=detached)
-        self.id = run
-        self.thread = thread
-        self._cancel = cancel
-
-    def cancel(self, reason: str = "") -> None:
-        """Stop the run now. It ends with `run.cancelled`; the thread keeps the partial answer."""
-        self._cancel(reason)
-
-    async def aclose(self) -> None:
-        """Stop the run if it goes on, and wait for its end. A detached run goes on."""
-        if not self._detached:
-            self._cancel("the caller left")
-        await super().aclose()
-
-
 class Agent:
-    """A model with a name, threads, an emitter and a log."""
+    """A model with a name, threads, an emitter and a log.
+
+    Every method that takes `thread` means the conversation of that name; `owner` is the tenant, "" without authentication.
+    """
 
     def __init__(
         self,
         name: str,
         *,
-        model: Model | str,
-        system: str = "",
-        reasoning: Mapping[str, Any] | ReasoningSetting | None = None,
-        provider_options: Mapping[str, Mapping[str, Any]] | None = None,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
+        model: Models,
         on_reasoning_event: OnReasoning | None = None,
         emitter: Emitter | None = None,
         engine: Engine | None = None,
         description: str = "",
+        expose_provider_state: bool = False,
+        **options: Unpack[RunOptions],
     ) -> None:
         """Configure an agent; nothing is started.
 
         Args:
             name: letters, digits, `_.~-`; it is part of paths on the wire.
-            model: a `Model`, or a name for `connect`.
-            system: the system prompt.
-            reasoning: `{"effort": …}` or `{"budget": tokens}`.
-            provider_options: `{provider: {member: value}}`, merged into that provider's requests.
-            max_tokens: tokens of one answer at most.
-            temperature: as the provider understands it.
+            model: a `Model`, a name for `connect`, or several: the later ones are asked where those before fail unseen.
             on_reasoning_event: called with each `ReasoningEvent`, in order; what it raises is logged.
             emitter: gets every event of every run, beside the engine's log; what it raises is logged.
             engine: where threads and logs live; by default a memory engine of this agent's own.
-            description: for people who choose among agents.
+            description: for people, and for models that call this agent as a tool.
+            expose_provider_state: write signatures and provider state into the log, not only their size.
+            **options: see `RunOptions`: `system`, `tools`, `reasoning`, `limits`, …; each call may give others.
 
         Raises:
-            ConfigurationError: a bad name, an unknown model, an impossible setting.
+            ConfigurationError: a bad name, an unknown model, an impossible option.
         """
         self.name = _check_name("agent name", name)
-        self.model = connect(model) if isinstance(model, str) else model
-        self.system = system
-        self.reasoning = parse_reasoning(reasoning)
-        self.provider_options = provider_options or {}
-        self.max_tokens = max_tokens
-        self.temperature = temperature
+        self.models = resolve_models(model)
         self.on_reasoning_event = on_reasoning_event
         self.emitter = emitter
         self.engine: Engine = engine or MemoryEngine()
         self.description = description
+        self.expose_provider_state = expose_provider_state
+        self._options = options
         self._works: set[Work] = set()
+        self._spec([], {})
 
     def bind(self, engine: Engine) -> "Agent":
         """Return a copy of this agent that lives in `engine`."""
@@ -141,15 +100,23 @@ class Agent:
         await self.join(cancel=kind is not None)
 
     async def join(self, *, cancel: bool = False) -> None:
-        """Wait for the end of every run that this agent has going; with `cancel`, stop them first."""
+        """Wait for the end of every run that this agent has going here; with `cancel`, stop them first."""
         for work in list(self._works):
             if cancel:
                 work.cancel()
         for work in list(self._works):
             await work.join()
 
+    # saying something
+
     async def chat(
-        self, message: Input, *, thread: str = "main", on_busy: OnBusy = "queue", owner: str = ""
+        self,
+        message: Input,
+        *,
+        thread: str = "main",
+        on_busy: OnBusy = "queue",
+        owner: str = "",
+        **options: Unpack[RunOptions],
     ) -> str:
         """Say something and return the visible text of the answer, "" where the model refused.
 
@@ -157,23 +124,41 @@ class Agent:
 
         Raises:
             AgentKitError: the run failed; `ModelStreamError.partial` keeps what came.
+            ThreadBusy: the thread has a run, and `on_busy` is `reject`.
         """
-        return (await self.run(message, thread=thread, on_busy=on_busy, owner=owner)).text
+        return (await self.run(message, thread=thread, on_busy=on_busy, owner=owner, **options)).text
 
     def stream(
-        self, message: Input, *, thread: str = "main", on_busy: OnBusy = "queue", owner: str = ""
+        self,
+        message: Input,
+        *,
+        thread: str = "main",
+        on_busy: OnBusy = "queue",
+        owner: str = "",
+        **options: Unpack[RunOptions],
     ) -> TextIterator:
         """Say something and return an iterator over the visible text. Closing or dropping it stops the run.
 
         The iterator raises what the run ended with, after all text that came.
         """
-        return TextIterator(self._handle(message, thread, on_busy, owner, detached=False), owns=True)
+        handle = self._handle(
+            self._topic(thread, owner), self._spec([Message.user(message)], options), on_busy
+        )
+        return TextIterator(handle, owns=True)
 
     async def run(
-        self, message: Input, *, thread: str = "main", on_busy: OnBusy = "queue", owner: str = ""
+        self,
+        message: Input,
+        *,
+        thread: str = "main",
+        on_busy: OnBusy = "queue",
+        owner: str = "",
+        **options: Unpack[RunOptions],
     ) -> RunResult:
         """Say something, wait for the end, and return all that came. As `chat`, with everything beside the text."""
-        handle = self._handle(message, thread, on_busy, owner, detached=False)
+        handle = self._handle(
+            self._topic(thread, owner), self._spec([Message.user(message)], options), on_busy
+        )
         async with handle:
             return await handle.result()
 
@@ -184,54 +169,168 @@ class Agent:
         thread: str = "main",
         on_busy: OnBusy = "queue",
         owner: str = "",
-        reasoning: Mapping[str, Any] | None = None,
-        metadata: dict[str, JsonValue] | None = None,
+        **options: Unpack[RunOptions],
     ) -> AgentRun:
-        """Start a run that goes on whoever watches, and return its handle once it is known to the engine.
+        """Start a run that goes on whoever watches, and return its handle once the engine knows it.
 
         Raises:
             ThreadBusy: the thread has a run, and `on_busy` is `reject`.
             EngineError: the engine cannot be reached.
         """
         topic = self._topic(thread, owner)
-        run = new_id("run")
+        spec = self._spec([Message.user(message)], options)
+        record = RunRecord(new_id("run"), "queued", clock.time(), metadata=spec.metadata)
         lease: Lease | None = None
         if on_busy == "reject":
-            lease = await self.engine.leases.acquire(topic, run, wait=False)
+            lease = await self.engine.leases.acquire(topic, record.run, wait=False)
             if lease is None:
-                raise ThreadBusy(f"thread {thread!r} of agent {self.name!r} has a run already")
-        await self.engine.threads.put_run(
-            topic, RunRecord(run, "queued", clock.time(), metadata=metadata or {})
-        )
+                raise ThreadBusy(f"{topic.path} has a run already")
+        try:
+            await self.engine.threads.put_run(topic, record)
+        except BaseException:
+            if lease is not None:
+                await self.engine.leases.release(lease)
+            raise
+        handle = self._handle(topic, spec, on_busy, record=record, lease=lease, detached=True)
+        handle.begin()
+        return handle
+
+    # having a say in a run
+
+    async def cancel(
+        self, run: str, *, thread: str = "main", owner: str = "", reason: str = "", mode: CancelMode = "now"
+    ) -> None:
+        """Stop a run of this agent, in whichever process it goes on; nothing happens if it has ended."""
+        await self._signal(thread, owner, run, Signal("cancel", {"reason": reason, "mode": mode}))
+
+    async def steer(self, run: str, text: str, *, thread: str = "main", owner: str = "") -> str:
+        """Put a user's message into a run at its next step boundary, and return the message's id."""
+        steering = new_id("steer")
+        await self._signal(thread, owner, run, Signal("steer", {"id": steering, "text": text}))
+        return steering
+
+    async def unsteer(self, run: str, steering: str, *, thread: str = "main", owner: str = "") -> None:
+        """Take a steering message back, if it has not gone in."""
+        await self._signal(thread, owner, run, Signal("unsteer", {"id": steering}))
+
+    async def approve(
+        self,
+        run: str,
+        approval: str,
+        *,
+        approved: bool = True,
+        reason: str = "",
+        thread: str = "main",
+        owner: str = "",
+    ) -> AgentRun | None:
+        """Decide a call that waits for a person; the first decision stands.
+
+        A suspended run goes on once all its calls are decided: then its handle is returned.
+        """
+        topic = self._topic(thread, owner)
+        record = await self.engine.threads.get_run(topic, run)
+        if record is None or record.status != "suspended":
+            data: dict[str, JsonValue] = {"approval": approval, "approved": approved, "reason": reason}
+            await self.engine.control.send(topic, run, Signal("approve", data))
+            return None
+        if approval in record.decisions or approval not in {use.id for use in record.pending}:
+            return None
+        record = replace(record, decisions={**record.decisions, approval: (approved, reason)})
+        await self.engine.threads.put_run(topic, record)
+        if any(use.id not in record.decisions for use in record.pending):
+            return None
+        return await self.resume(run, thread=thread, owner=owner)
+
+    async def deny(
+        self, run: str, approval: str, reason: str = "", *, thread: str = "main", owner: str = ""
+    ) -> AgentRun | None:
+        """Refuse a call that waits for a person; the model is told the reason."""
+        return await self.approve(run, approval, approved=False, reason=reason, thread=thread, owner=owner)
+
+    async def resume(
+        self, run: str, *, thread: str = "main", owner: str = "", **options: Unpack[RunOptions]
+    ) -> AgentRun:
+        """Go on with a suspended run, in this process; calls without a decision ask again.
+
+        Raises:
+            ConfigurationError: the run is not suspended.
+        """
+        topic = self._topic(thread, owner)
+        record = await self.engine.threads.get_run(topic, run)
+        if record is None or record.status != "suspended":
+            raise ConfigurationError(f"run {quote(run)} is not suspended")
+        spec = replace(self._spec([], options), resume=True, first_step=record.step, metadata=record.metadata)
+        decided = {approval: Decision(*answer) for approval, answer in record.decisions.items()}
         handle = self._handle(
-            message,
-            thread,
-            "queue",
-            owner,
-            detached=True,
-            run=run,
-            lease=lease,
-            reasoning=reasoning,
-            metadata=metadata,
+            topic, spec, "queue", record=record, approvals=Approvals(decided), detached=True
         )
         handle.begin()
         return handle
 
-    async def cancel(self, run: str, *, thread: str = "main", owner: str = "", reason: str = "") -> None:
-        """Stop a run of this agent, in whichever process it goes on; nothing happens if it has ended."""
-        signal = Signal("cancel", {"reason": reason})
-        await self.engine.control.send(self._topic(thread, owner), run, signal)
+    # threads
 
     async def messages(self, *, thread: str = "main", owner: str = "") -> list[Message]:
-        """Return the thread's messages."""
+        """Return the thread's messages, [] for one that was never used."""
         return await self.engine.threads.messages(self._topic(thread, owner))
+
+    async def runs(self, *, thread: str = "main", owner: str = "") -> list[RunRecord]:
+        """Return the thread's runs, oldest first."""
+        return await self.engine.threads.runs(self._topic(thread, owner))
+
+    async def get_run(self, run: str, *, thread: str = "main", owner: str = "") -> RunRecord | None:
+        """Return what is known of a run, or None."""
+        return await self.engine.threads.get_run(self._topic(thread, owner), run)
+
+    async def threads(self, *, owner: str = "", after: str = "", limit: int = 50) -> list[ThreadRecord]:
+        """Return this agent's threads by name, those after `after`."""
+        return await self.engine.threads.threads(owner, self.name, after=after, limit=limit)
+
+    async def describe_thread(
+        self,
+        *,
+        thread: str = "main",
+        owner: str = "",
+        title: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Set a thread's title, its metadata, or both; None leaves what there is."""
+        await self.engine.threads.describe(self._topic(thread, owner), title=title, metadata=metadata)
+
+    async def fork(self, to: str, *, thread: str = "main", owner: str = "", count: int | None = None) -> None:
+        """Begin thread `to` with the first `count` messages of this one (None: all).
+
+        Raises:
+            ThreadBusy: the new thread has messages already.
+        """
+        source, target = self._topic(thread, owner), self._topic(to, owner)
+        if await self.engine.threads.messages(target):
+            raise ThreadBusy(f"{target.path} has messages already")
+        await self.engine.threads.extend(target, (await self.engine.threads.messages(source))[:count])
+
+    async def delete_thread(self, *, thread: str = "main", owner: str = "") -> None:
+        """Erase a thread: its run is stopped, its messages, runs and log go; watchers learn it by a new epoch."""
+        topic = self._topic(thread, owner)
+        holder = await self.engine.leases.holder(topic)
+        if holder is not None:
+            await self.engine.control.send(
+                topic, holder, Signal("cancel", {"reason": "the thread was deleted"})
+            )
+        lease = await self.engine.leases.acquire(topic, new_id("delete"), wait=True)
+        try:
+            await self.engine.threads.delete(topic)
+            await self.engine.log.delete(topic)
+        finally:
+            if lease is not None:
+                await self.engine.leases.release(lease)
+
+    # beside runs
 
     async def emit(self, type: str, data: JsonValue, *, thread: str = "main", owner: str = "") -> str:  # noqa: A002 - the wire's word
         """Publish an application's event on a thread and return its id once it is committed.
 
         Args:
             type: `[a-z][a-z0-9_.-]{0,63}`, and none of the runtime's own (`run.`, `reasoning`, …).
-            data: JSON, 64 KiB at most.
+            data: JSON, 63 KiB at most.
             thread: the thread whose watchers get it.
             owner: the tenant.
 
@@ -253,149 +352,65 @@ class Agent:
             await TeeEmitter(self.emitter).emit(topic, [event])
         return records[-1].id
 
+    def as_tool(self, *, name: str = "", description: str = "") -> Tool:
+        """Return this agent as a tool of another: its events appear in the other's topic, with `parent`.
+
+        Raises:
+            ConfigurationError: the agent has no description, and none is given: a model would not know when to call it.
+        """
+        words = description or self.description
+        if not words:
+            raise ConfigurationError(f"agent {self.name!r} needs a description to be a tool")
+        return agent_tool(
+            name or re.sub(r"[^A-Za-z0-9_-]", "_", self.name)[:64], words, self.name, self._spec
+        )
+
+    def _spec(self, messages: list[Message], options: RunOptions, *, thread: str = "") -> RunSpec:
+        merged: RunOptions = {**self._options, **options}
+        return make_spec(self.models, messages, merged, agent=self.name, thread=thread)
+
     def _topic(self, thread: str, owner: str) -> Topic:
         return Topic(owner, self.name, _check_name("thread", thread))
 
+    async def _signal(self, thread: str, owner: str, run: str, signal: Signal) -> None:
+        await self.engine.control.send(self._topic(thread, owner), run, signal)
+
     def _handle(
         self,
-        message: Input,
-        thread: str,
+        topic: Topic,
+        spec: RunSpec,
         on_busy: OnBusy,
-        owner: str,
         *,
-        detached: bool,
-        run: str = "",
+        record: RunRecord | None = None,
         lease: Lease | None = None,
-        reasoning: Mapping[str, Any] | None = None,
-        metadata: dict[str, JsonValue] | None = None,
+        approvals: Approvals | None = None,
+        detached: bool = False,
     ) -> AgentRun:
-        topic = self._topic(thread, owner)
-        spec = RunSpec(
-            self.model,
-            [Message.user(message)],
-            self.system,
-            parse_reasoning(reasoning) or self.reasoning,
-            self.provider_options,
-            self.max_tokens,
-            self.temperature,
-            self.name,
-            thread,
-            metadata or {},
+        record = record or RunRecord(new_id("run"), "queued", clock.time(), metadata=spec.metadata)
+        task = ThreadRun(
+            self.engine,
+            topic,
+            replace(spec, thread=topic.thread),
+            record,
+            on_busy=on_busy,
+            lease=lease,
+            listeners=Listeners(self.on_reasoning_event, self.emitter, self.expose_provider_state),
+            approvals=approvals,
         )
-        task = _ThreadRun(self, topic, spec, run or new_id("run"), on_busy, lease)
+        works = self._works
 
         def start(buffer: EventBuffer) -> Work:
-            work = spawn(lambda: task.work(buffer), name=f"run {task.run.id}")
-            self._works.add(work)
-            task.on_end = lambda: self._works.discard(work)
-            return work
+            async def work() -> None:
+                try:
+                    await task.work(buffer)
+                finally:
+                    works.difference_update([one for one in works if one is own[0]])
 
-        return AgentRun(task.run.id, thread, start, task.run.cancel, detached=detached)
+            own = [spawn(work, name=f"run {task.run.id}")]
+            works.add(own[0])
+            return own[0]
 
-
-class _ThreadRun:
-    """A run on a thread: it takes the lease, loads and saves messages, and says what happens to everyone who listens."""
-
-    def __init__(
-        self, agent: Agent, topic: Topic, spec: RunSpec, run: str, on_busy: OnBusy, lease: Lease | None
-    ) -> None:
-        self.run = Run(spec, self._publish, self._save, id=run, prepare=self._prepare)
-        self.on_end: Callable[[], object] = lambda: None
-        self._agent = agent
-        self._engine = agent.engine
-        self._topic = topic
-        self._on_busy = on_busy
-        self._lease = lease
-        self._emitter: Emitter | None = None
-        self._buffer = EventBuffer()
-        self._record = RunRecord(run, "queued", clock.time(), metadata=spec.metadata)
-
-    async def work(self, buffer: EventBuffer) -> None:
-        """Run to the end."""
-        self._buffer = buffer
-        stop_listening: Callable[[], None] | None = None
-        try:
-            stop_listening = await self._engine.control.listen(self._topic, self.run.id, self._signal)
-            await drive(self.run, buffer)
-        finally:
-            with anyio.CancelScope(shield=True):
-                if stop_listening is not None:
-                    stop_listening()
-                await self._let_go()
-            if not buffer.closed:
-                buffer.close(None, self.run.error)
-            self.on_end()
-
-    async def _prepare(self) -> Sequence[Message]:
-        if self._lease is None:
-            self._lease = await self._engine.leases.acquire(
-                self._topic, self.run.id, wait=self._on_busy == "queue"
-            )
-            if self._lease is None:
-                raise ThreadBusy(
-                    f"thread {self._topic.thread!r} of agent {self._agent.name!r} has a run already"
-                )
-        self._record = replace(self._record, status="running")
-        await self._engine.threads.put_run(self._topic, self._record)
-        history = await self._engine.threads.messages(self._topic)
-        await self._save(self.run.spec.messages)
-        return history
-
-    async def _save(self, messages: Sequence[Message]) -> None:
-        fence = self._lease.fence if self._lease else None
-        await self._engine.threads.extend(self._topic, messages, fence=fence)
-
-    async def _publish(self, events: Sequence[Event]) -> None:
-        """Say it in order: to the record of the run, to iterators in process, to the observer, to the emitters."""
-        last = events[-1]
-        terminal = isinstance(last, RunFinished | RunFailed | RunCancelledEvent)
-        if terminal:
-            await self._put_end(last)
-        self._buffer.extend(events)
-        await observe(self._agent.on_reasoning_event, events)
-        if self._emitter is None:
-            log = LogEmitter(self._engine.log, fence=self._lease.fence if self._lease else None)
-            own = self._agent.emitter
-            self._emitter = log if own is None else TeeEmitter(log, own)
-        await self._emitter.emit(self._topic, events)
-        if terminal or isinstance(last, StepFinished):
-            await self._emitter.flush(self._topic)
-
-    async def _put_end(self, event: Event) -> None:
-        """Keep how the run ended before anybody is told, so that who is told finds it."""
-        result = self.run.result
-        record = replace(
-            self._record,
-            ended=event.time,
-            text=result.text,
-            refusal=result.refusal,
-            finish=result.finish,
-            usage=result.usage,
-        )
-        match event:
-            case RunFailed():
-                record = replace(
-                    record, status="failed", code=event.code, message=event.message, retryable=event.retryable
-                )
-            case RunCancelledEvent():
-                record = replace(record, status="cancelled", message=event.reason)
-            case _:
-                record = replace(record, status="finished")
-        try:
-            await self._engine.threads.put_run(self._topic, record)
-        except EngineError:
-            logger.exception("the end of run %s was not kept", self.run.id)
-
-    async def _let_go(self) -> None:
-        if self._lease is not None:
-            try:
-                await self._engine.leases.release(self._lease)
-            except AgentKitError:
-                logger.exception("the lease of run %s was not given back", self.run.id)
-
-    def _signal(self, signal: Signal) -> None:
-        if signal.kind == "cancel":
-            self.run.cancel(str(signal.data.get("reason", "")))
+        return AgentRun(task.run, topic.thread, start, detached=detached)
 
 
 def _check_name(what: str, name: str) -> str:

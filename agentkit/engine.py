@@ -32,6 +32,10 @@ class Leases(Protocol):
         """
         ...
 
+    async def holder(self, topic: Topic) -> str | None:
+        """Return the id of the run that holds the thread, or None."""
+        ...
+
     async def renew(self, lease: Lease) -> None:
         """Keep a lease alive; called well within its time.
 

@@ -10,6 +10,8 @@ AgentKitError
 ├─ ForeignSignatureError     replay state of one dialect was offered to another
 ├─ ThreadBusy                the thread has a run already, and the caller would not wait
 ├─ ToolError                 a tool raised, timed out or got arguments that do not fit
+├─ OutputError               the model's answer does not fit the output type
+├─ HookError                 a hook raised; the cause is chained
 ├─ EngineError               a log or thread store cannot be reached
 │  └─ AppendRejected         a lost lease, or a second end of one run
 ├─ LimitError                a run went past its steps, tokens, seconds or cost
@@ -131,6 +133,18 @@ class ToolError(AgentKitError):
     """A tool raised, timed out or got arguments that do not fit; the cause is chained."""
 
     code = "tool"
+
+
+class OutputError(AgentKitError):
+    """The model's answer does not fit the output type; the message says what does not."""
+
+    code = "output"
+
+
+class HookError(AgentKitError):
+    """A hook raised; the cause is chained."""
+
+    code = "hook"
 
 
 class EngineError(AgentKitError):

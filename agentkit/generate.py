@@ -3,7 +3,7 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import anyio
 
@@ -11,10 +11,9 @@ from agentkit.background import Work, spawn
 from agentkit.content import Message, load_messages
 from agentkit.errors import ConfigurationError
 from agentkit.events import Event, Reasoning, ReasoningEvent
-from agentkit.model import Model
-from agentkit.providers import connect
-from agentkit.reasoning import ReasoningSetting, parse_reasoning
-from agentkit.run import Run, RunResult, RunSpec
+from agentkit.options import Models, RunOptions, make_spec, resolve_models
+from agentkit.run import Run
+from agentkit.run_spec import RunResult, RunSpec
 from agentkit.stream import EventBuffer, RunStream
 
 logger = logging.getLogger("agentkit")
@@ -32,80 +31,55 @@ class TextStreamResult(RunStream):
 
 def stream_text(
     *,
-    model: Model | str,
+    model: Models,
     prompt: str | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    system: str = "",
-    reasoning: Mapping[str, Any] | ReasoningSetting | None = None,
-    provider_options: Mapping[str, Mapping[str, Any]] | None = None,
-    max_tokens: int | None = None,
-    temperature: float | None = None,
     on_reasoning_event: OnReasoning | None = None,
+    **options: Unpack[RunOptions],
 ) -> TextStreamResult:
-    """Ask a model and watch it answer. One request, any number of consumers; it starts on first use.
+    """Ask a model and watch it answer. One run, any number of consumers; it starts on first use.
 
     Args:
-        model: a `Model`, or a name for `connect`.
+        model: a `Model`, a name for `connect`, or several of them.
         prompt: one user message; or
         messages: a history, as `Message`s or their JSON form.
-        system: the system prompt.
-        reasoning: `{"effort": …}` or `{"budget": tokens}`.
-        provider_options: `{provider: {member: value}}`, merged into that provider's requests.
-        max_tokens: tokens of the answer at most, as the provider counts them.
-        temperature: as the provider understands it.
         on_reasoning_event: called with each `ReasoningEvent`, in order.
+        **options: see `RunOptions`: `system`, `tools`, `reasoning`, `limits`, …
 
     Raises:
-        ConfigurationError: neither or both of prompt and messages, or an impossible setting.
+        ConfigurationError: neither or both of prompt and messages, or an impossible option.
+        WireError: `messages` is not a history.
     """
-    spec = _spec(model, prompt, messages, system, reasoning, provider_options, max_tokens, temperature)
+    spec = make_spec(resolve_models(model), _history(prompt, messages), options)
     return TextStreamResult(lambda buffer: _start(spec, buffer, on_reasoning_event))
 
 
 async def generate_text(
     *,
-    model: Model | str,
+    model: Models,
     prompt: str | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    system: str = "",
-    reasoning: Mapping[str, Any] | ReasoningSetting | None = None,
-    provider_options: Mapping[str, Mapping[str, Any]] | None = None,
-    max_tokens: int | None = None,
-    temperature: float | None = None,
     on_reasoning_event: OnReasoning | None = None,
+    **options: Unpack[RunOptions],
 ) -> RunResult:
     """Ask a model and return its whole answer. Parameters and errors as `stream_text`.
+
+    A caller that is cancelled stops the run.
 
     Raises:
         AgentKitError: the run failed; a `ModelStreamError` keeps what came in `.partial`.
     """
-    spec = _spec(model, prompt, messages, system, reasoning, provider_options, max_tokens, temperature)
+    spec = make_spec(resolve_models(model), _history(prompt, messages), options)
     async with TextStreamResult(lambda buffer: _start(spec, buffer, on_reasoning_event)) as stream:
         return await stream.result()
 
 
-def _spec(
-    model: Model | str,
-    prompt: str | None,
-    messages: Sequence[Message | Mapping[str, Any]] | None,
-    system: str,
-    reasoning: Mapping[str, Any] | ReasoningSetting | None,
-    provider_options: Mapping[str, Mapping[str, Any]] | None,
-    max_tokens: int | None,
-    temperature: float | None,
-) -> RunSpec:
-    if (prompt is None) == (messages is None):
-        raise ConfigurationError("give exactly one of prompt and messages")
-    history = [Message.user(prompt)] if prompt is not None else load_messages(messages or ())
-    return RunSpec(
-        connect(model) if isinstance(model, str) else model,
-        history,
-        system,
-        parse_reasoning(reasoning),
-        provider_options or {},
-        max_tokens,
-        temperature,
-    )
+def _history(prompt: str | None, messages: Sequence[Message | Mapping[str, Any]] | None) -> list[Message]:
+    if prompt is not None and messages is None:
+        return [Message.user(prompt)]
+    if messages is not None and prompt is None:
+        return load_messages(messages)
+    raise ConfigurationError("give exactly one of prompt and messages")
 
 
 def _start(spec: RunSpec, buffer: EventBuffer, on_reasoning: OnReasoning | None) -> Work:

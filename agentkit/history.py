@@ -1,14 +1,17 @@
-"""A thread's messages: the store that keeps them, and what a run's record says.
+"""A thread's messages: repair before a request, the store that keeps them, and what a run's record says.
 
-Pure: protocols and values. Repair before a request comes with the dialects' sending side.
+Pure: functions, values and one protocol. The stored history is never changed by a repair.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
-from agentkit.content import JsonValue, Message, Usage
+from agentkit.content import JsonValue, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from agentkit.log import Topic
+
+INTERRUPTED = "The call was interrupted before it gave a result."
+"""What stands for the result of a call that has none."""
 
 RunStatus: TypeAlias = Literal["queued", "running", "suspended", "finished", "failed", "cancelled"]
 
@@ -31,7 +34,14 @@ class RunRecord:
     message: str = ""
     """Of a failed or cancelled run: why."""
     retryable: bool = False
-    metadata: dict[str, JsonValue] = field(default_factory=dict)
+    termination: str = ""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    step: int = 0
+    """Of a suspended run: the step that waits."""
+    pending: tuple[ToolUseBlock, ...] = ()
+    """Of a suspended run: the calls that wait for a person."""
+    decisions: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    """Of a suspended run: what was decided so far, by the call's id: approved, reason."""
 
     @property
     def ended_badly(self) -> bool:
@@ -47,7 +57,7 @@ class ThreadRecord:
     created: float
     updated: float
     title: str = ""
-    metadata: dict[str, JsonValue] = field(default_factory=dict)
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 class ThreadStore(Protocol):
@@ -77,8 +87,63 @@ class ThreadStore(Protocol):
         """Return the thread's runs, oldest first."""
         ...
 
+    async def describe(
+        self, topic: Topic, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
+    ) -> None:
+        """Set the thread's title, its metadata, or both; None leaves what there is."""
+        ...
+
+    async def delete(self, topic: Topic) -> None:
+        """Erase the thread: messages, runs, title. The log is the log's to delete."""
+        ...
+
     async def threads(
         self, owner: str, agent: str, *, after: str = "", limit: int = 50
     ) -> list[ThreadRecord]:
         """Return an agent's threads by name, those after `after`."""
         ...
+
+
+def repair(messages: Iterable[Message]) -> list[Message]:
+    """Return a history that every dialect can send; a whole one comes back as it is. Idempotent.
+
+    Each whole call has exactly one result, in one tool message directly after its turn: missing ones are made up (`INTERRUPTED`),
+    results without a call go, a second result of one call goes. Calls that broke off go, and so do messages that are empty then.
+    """
+    turns: list[_Turn] = []
+    latest: dict[str, _Turn] = {}
+    for message in messages:
+        if message.role == "tool":
+            for block in message.content:
+                if isinstance(block, ToolResultBlock) and block.tool_use_id in latest:
+                    latest[block.tool_use_id].results.setdefault(block.tool_use_id, block)
+            continue
+        kept = tuple(
+            block for block in message.content if not isinstance(block, ToolUseBlock) or _whole(block)
+        )
+        if not kept:
+            continue
+        turn = _Turn(message if len(kept) == len(message.content) else replace(message, content=kept))
+        turns.append(turn)
+        latest |= {use.id: turn for use in turn.message.tool_uses}
+    out: list[Message] = []
+    for turn in turns:
+        out.append(turn.message)
+        if turn.message.tool_uses:
+            answers = [turn.results.get(use.id) or _interrupted(use) for use in turn.message.tool_uses]
+            out.append(Message("tool", tuple(answers), run=turn.message.run))
+    return out
+
+
+@dataclass(slots=True)
+class _Turn:
+    message: Message
+    results: dict[str, ToolResultBlock] = field(default_factory=dict)
+
+
+def _whole(use: ToolUseBlock) -> bool:
+    return use.complete and bool(use.name)
+
+
+def _interrupted(use: ToolUseBlock) -> ToolResultBlock:
+    return ToolResultBlock(use.id, use.name, (TextBlock(INTERRUPTED),), "interrupted")

@@ -279,6 +279,14 @@ class EventLog(Protocol):
         """
         ...
 
+    async def delete(self, topic: Topic) -> None:
+        """Erase the topic's records; watchers learn it by a new epoch.
+
+        Raises:
+            EngineError: the engine cannot be reached.
+        """
+        ...
+
     async def tail(self, topic: Topic) -> Tail:
         """Return this process's ring of the topic, fed as long as somebody holds it; its head and epoch are true on return.
 

@@ -1,96 +1,46 @@
 """A run: one answer of an agent, from its start to exactly one terminal event.
 
-It knows no store, no log and no thread: it is given messages and says what happens through `publish`. It owns its provider stream: no
-consumer pulls it. Blocks that are open when the run ends, however it ends, are closed by the run.
+The loop: a model request, its tool calls, again, until the model stops calling or something stops it. It knows no store, no log and no
+thread: it is given messages and says what happens through `publish` and `save`. It owns its provider stream: no consumer pulls it.
+Blocks that are open when the run ends, however it ends, are closed by the run.
 """
 
-import secrets
+import inspect
 import time as clock
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 import anyio
 
-from agentkit.accumulators import Response
-from agentkit.chunks import Chunk
-from agentkit.content import JsonValue, Message, RefusalBlock, ThinkingBlock, ToolUseBlock, Usage
-from agentkit.errors import AgentKitError, ModelError, ModelStreamError, RunCancelled
+from agentkit.approvals import Approvals, Decision
+from agentkit.content import Message, RefusalBlock, ToolResultBlock, ToolUseBlock, Usage
+from agentkit.errors import AgentKitError, LimitError, ModelError, ModelStreamError, OutputError, RunCancelled
 from agentkit.events import (
     Event,
     RunCancelledEvent,
     RunFailed,
     RunFinished,
-    RunNotice,
+    RunResumed,
     RunStarted,
-    StepEvents,
+    RunSteered,
+    RunSuspended,
     StepFinished,
-    StepRetrying,
-    StepStarted,
+    ToolResult,
 )
-from agentkit.model import Model, ModelRequest, Notice, Retry
-from agentkit.reasoning import ReasoningSetting
+from agentkit.history import repair
+from agentkit.hooks import StepContext, StepControl, ask
+from agentkit.limits import StepResult, first_met
+from agentkit.model import ModelRequest, ToolSpec
+from agentkit.model_step import ModelStep
+from agentkit.run_spec import Prepare, Publish, RunResult, RunSpec, Save, Steering, new_id
+from agentkit.tool_calls import CallScope, StepCalls
 
-Publish: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
-"""Takes the run's events, in order. What it raises fails the run."""
-Save: TypeAlias = Callable[[Sequence[Message]], Awaitable[None]]
-"""Takes messages that the run has made, as soon as they are whole (or cut)."""
-
-Prepare: TypeAlias = Callable[[], Awaitable[Sequence[Message]]]
-"""Waits until the run may begin, and returns the thread's history."""
-
-
-def new_id(prefix: str) -> str:
-    """Return a fresh id: the prefix, `_`, 16 letters and digits."""
-    return f"{prefix}_{secrets.token_hex(8)}"
-
-
-@dataclass(frozen=True, slots=True)
-class RunSpec:
-    """What a run works on."""
-
-    model: Model
-    messages: Sequence[Message]
-    """What the user just said, or a whole history that ends with it."""
-    system: str = ""
-    reasoning: ReasoningSetting | None = None
-    provider_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    max_tokens: int | None = None
-    temperature: float | None = None
-    agent: str = ""
-    thread: str = ""
-    metadata: dict[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run ended, and what it made."""
-
-    run: str
-    text: str
-    """Visible text only; "" where the model refused or said nothing."""
-    refusal: str | None
-    messages: tuple[Message, ...]
-    """What the run added to its history."""
-    usage: Usage
-    finish: str
-    """The last step's finish reason."""
-    termination: str
-    """Why it ended: `completed`, …"""
-
-    @property
-    def thinking(self) -> tuple[ThinkingBlock, ...]:
-        """All thinking blocks of the run, in order."""
-        return tuple(block for message in self.messages for block in message.thinking)
-
-    @property
-    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
-        """All calls of the run, in order."""
-        return tuple(block for message in self.messages for block in message.tool_uses)
+CancelMode: TypeAlias = Literal["now", "after_tools", "after_step"]
 
 
 class Run:
-    """One run. Make it, then await `execute` once; `cancel` stops it from the same loop."""
+    """One run. Make it, then await `execute` once; `cancel`, `steer` and `approve` are called from the same loop."""
 
     def __init__(
         self,
@@ -100,6 +50,7 @@ class Run:
         *,
         id: str = "",  # noqa: A002 - the field's word
         prepare: Prepare | None = None,
+        approvals: Approvals | None = None,
     ) -> None:
         """Make a run.
 
@@ -109,29 +60,71 @@ class Run:
             save: takes its messages.
             id: its id, or "" for a fresh one.
             prepare: awaited first, where it may be cancelled; returns the history that goes before `spec.messages`.
+            approvals: what has been decided already, where a suspended run goes on.
         """
         self.id = id or new_id("run")
         self.spec = spec
-        self._publish = publish
-        self._save = save
-        self._prepare = prepare
-        self._history: Sequence[Message] = ()
-        self._scope = anyio.CancelScope()
-        self._reason = ""
-        self._messages: list[Message] = []
-        self._usage = Usage()
-        self._finish = ""
-        self._step = 0
-        self._response: Response | None = None
-        self._events: StepEvents | None = None
+        self.publish = publish
         self.error: BaseException | None = None
         """What ended the run badly, or None. A caller's own cancellation stands here as `RunCancelled`."""
+        self.pending: list[ToolUseBlock] = []
+        """The calls that wait for a person, where the run was suspended."""
+        self._save = save
+        self._prepare = prepare
+        self._approvals = approvals or Approvals()
+        self._scope = anyio.CancelScope()
+        self._cancel_mode: CancelMode | None = None
+        self._cancel_reason = ""
+        self._models = list(spec.models)
+        self._history: list[Message] = []
+        self._messages: list[Message] = []
+        self._steps: list[StepResult] = []
+        self._number = spec.first_step - 1
+        self._usage = Usage()
+        self._finish = ""
+        self._steering: deque[Steering] = deque()
+        self._termination = ""
+        self._reason = ""
+        self._output: Any = None
+        self._misfits = 0
+        self._model_step: ModelStep | None = None
+        self._calls: StepCalls | None = None
 
-    def cancel(self, reason: str = "") -> None:
-        """Stop the run now. It ends with `run.cancelled`; a second cancel changes nothing."""
-        if not self._scope.cancel_called:
-            self._reason = reason
+    def cancel(self, reason: str = "", *, mode: CancelMode = "now") -> None:
+        """Stop the run; it ends with `run.cancelled`. Cancelling again changes nothing, but for a `now` after a softer mode.
+
+        Args:
+            reason: for the event and the error.
+            mode: `now` reaches the provider's connection and the tools at once; `after_tools` lets tools that are at work end, but no
+                model; `after_step` lets the step end.
+        """
+        self._cancel_reason = self._cancel_reason or reason
+        self._cancel_mode = self._cancel_mode or mode
+        if mode == "now" or (mode == "after_tools" and self._calls is None):
             self._scope.cancel()
+
+    @property
+    def number(self) -> int:
+        """The step that is at work, or was last; from 1."""
+        return self._number
+
+    def steer(self, message: Message, *, id: str = "") -> str:  # noqa: A002 - the field's word
+        """Put a user's message in at the next step boundary, and return its id, by which it can be taken back until then."""
+        steering = Steering(id or new_id("steer"), message)
+        self._steering.append(steering)
+        return steering.id
+
+    def unsteer(self, steering: str) -> bool:
+        """Take a steering message back; False where it has gone in already, or never was."""
+        for waiting in self._steering:
+            if waiting.id == steering:
+                self._steering.remove(waiting)
+                return True
+        return False
+
+    def approve(self, approval: str, *, approved: bool, reason: str = "") -> bool:
+        """Decide a call that waits for a person; the first decision stands. False where it had been decided."""
+        return self._approvals.decide(approval, Decision(approved, reason))
 
     @property
     def result(self) -> RunResult:
@@ -139,16 +132,22 @@ class Run:
         refusals = [b.refusal for m in self._messages for b in m.content if isinstance(b, RefusalBlock)]
         return RunResult(
             self.id,
-            "".join(message.text for message in self._messages),
+            "".join(message.text for message in self._messages if message.role == "assistant"),
             "".join(refusals) if refusals else None,
             tuple(self._messages),
             self._usage,
             self._finish,
-            "completed",
+            self._termination,
+            tuple(self._steps),
+            self._output,
+            self._reason,
         )
 
     async def execute(self) -> RunResult:
         """Work until the end, which is told by exactly one terminal event before this returns or raises.
+
+        The one exception: a run that waits for a person and shall not wait here is told by `run.suspended`, and its termination is
+        `suspended`; it goes on in another `Run` of the same id.
 
         Raises:
             AgentKitError: the run failed; `.partial` of a `ModelStreamError` holds the cut message.
@@ -156,128 +155,266 @@ class Run:
         """
         try:
             with self._scope:
-                if self._prepare is not None:
-                    self._history = await self._prepare()
-                await self._publish(
-                    [
-                        RunStarted(
-                            self.id, 0, clock.time(), self.spec.agent, self.spec.thread, self.spec.metadata
-                        )
-                    ]
-                )
-                await self._steps()
-            if self._scope.cancel_called:
-                raise RunCancelled(reason=self._reason)
+                await self._work()
+            if not self._termination:
+                raise RunCancelled(reason=self._cancel_reason)
         except Exception as error:
             await self._end_badly(error)
             raise
         except BaseException:  # the caller's own cancellation stays itself
-            await self._end_badly(RunCancelled(reason=self._reason or "the caller left"))
+            if not self._termination:
+                await self._end_badly(RunCancelled(reason=self._cancel_reason or "the caller left"))
             raise
         return self.result
 
-    async def _steps(self) -> None:
-        await self._one_step()
-        text = self.result.text
-        ended = RunFinished(self.id, 0, clock.time(), text, self._finish, self._usage)
-        with anyio.CancelScope(shield=True):  # from here on the run has ended well, whoever cancels
-            await self._publish([ended])
+    # the loop
 
-    async def _one_step(self) -> None:
-        self._step += 1
-        spec, origin = self.spec, self.spec.model.origin
-        response = self._response = Response(origin)
-        events = self._events = StepEvents(self.id, self._step, origin.provider)
+    async def _work(self) -> None:
+        spec = self.spec
+        if self._prepare is not None:
+            self._history = list(await self._prepare())
+        self._history += spec.messages
+        now = clock.time()
+        started = RunStarted(self.id, 0, now, spec.agent, spec.thread, dict(spec.metadata))
+        await self.publish([RunResumed(self.id, 0, now) if spec.resume else started])
+        termination = ""
+        with anyio.move_on_after(spec.limits.seconds):
+            termination = await self._loop()
+        if not termination:
+            raise LimitError(f"the run took its {spec.limits.seconds} s")
+        await self._end_well(termination)
+
+    async def _loop(self) -> str:
+        """Return why the run ended well."""
+        if self.spec.resume:
+            self._number += 1
+            await self._run_calls(_open_calls(self._history))
+            if self.pending:
+                return "suspended"
+            await self.publish([StepFinished(self.id, self._number, clock.time(), "tool_calls", Usage())])
+        while True:
+            self._number += 1
+            if await self._may_not_begin():
+                return "hook_stop"
+            self.spec.limits.check(self._steps)
+            step = await self._ask_model()
+            uses = [use for use in step.message.tool_uses if use.complete]
+            results = await self._run_calls(step.message.tool_uses) if step.message.tool_uses else None
+            if self.pending:
+                return "suspended"
+            ended = await self._end_step(step, results)
+            if ended:
+                return ended
+            if not uses and step.finish != "pause" and not self._steering and await self._is_answer(step):
+                return "completed"
+
+    async def _may_not_begin(self) -> bool:
+        """Let steering and the hook in; True where the hook ends the run."""
+        await self._steer_in()
+        hook = self.spec.hooks.before_step
+        if hook is None:
+            return False
+        return await self._obey(await ask("before_step", lambda: hook(self._context())))
+
+    async def _ask_model(self) -> StepResult:
+        spec = self.spec
+        step = self._model_step = ModelStep(self.id, self._number, self._models[0], self.publish)
+        messages = repair([*self._history, *self._messages])
+        if spec.compact is not None:
+            shorter = spec.compact(messages)
+            messages = repair(await shorter if inspect.isawaitable(shorter) else shorter)
         request = ModelRequest(
-            [*self._history, *spec.messages, *self._messages],
+            messages,
             spec.system,
+            [ToolSpec(tool.name, tool.description, tool.parameters) for tool in spec.tools.values()],
             reasoning=spec.reasoning,
             max_tokens=spec.max_tokens,
             temperature=spec.temperature,
+            output_schema=spec.output.schema if spec.output else None,
             provider_options=spec.provider_options,
         )
-        await self._publish([StepStarted(self.id, self._step, clock.time(), origin.model, origin.provider)])
-        async with spec.model.stream(request) as stream:
-            while items := await stream.next():
-                await self._take(items, response, events)
-        await self._close_step(response, events)
-
-    async def _take(
-        self, items: Sequence[Chunk | Notice | Retry], response: Response, events: StepEvents
-    ) -> None:
-        now = clock.time()
-        chunks: list[Chunk] = []
-        out: list[Event] = []
-        for item in items:
-            if isinstance(item, Notice):
-                out.append(RunNotice(self.id, self._step, now, item.code, item.message, item.data))
-            elif isinstance(item, Retry):
-                out.append(
-                    StepRetrying(self.id, self._step, now, item.attempt, item.delay, item.code, item.message)
-                )
-            else:
-                response.add(item)
-                chunks.append(item)
-        out += events.map(chunks, now)
-        if out:
-            await self._publish(out)
-
-    async def _close_step(self, response: Response, events: StepEvents) -> None:
-        """Keep what came, and raise if the stream said error."""
-        message = response.message(run=self.id, partial=response.error is not None)
-        self._response = self._events = None
-        self._usage += response.usage
-        self._finish = response.finish.reason if response.finish else ""
-        now = clock.time()
-        closing = events.close(now)
-        error = response.error
-        if error is None:
-            closing.append(StepFinished(self.id, self._step, now, self._finish, response.usage))
+        self._models = list(await step.execute(self._models, request))
+        message = step.message()
+        finish = step.response.finish.reason if step.response.finish else ""
+        self._model_step = None
+        self._usage += step.response.usage
+        self._finish = finish
         with anyio.CancelScope(shield=True):
-            if message.content:
-                self._messages.append(message)
-                await self._save([message])
+            closing = step.close()
+            await self._keep(message)
             if closing:
-                await self._publish(closing)
-        if error is not None:
-            origin = self.spec.model.origin
-            raise ModelStreamError(
-                f"{origin.provider}: {error.message}",
-                kind=error.kind,
-                provider_code=error.code,
-                partial=message,
-                provider=origin.provider,
-                model=origin.model,
-                retryable=error.retryable,
+                await self.publish(closing)
+        return StepResult(self._number, message, None, step.response.usage, finish, step.origin)
+
+    async def _run_calls(self, uses: Sequence[ToolUseBlock]) -> Message | None:
+        spec = self.spec
+        scope = CallScope(
+            self.id,
+            spec.agent,
+            spec.thread,
+            self._number,
+            spec.metadata,
+            spec.tools,
+            spec.hooks,
+            self._approvals,
+            self.publish,
+            self,
+            spec.depth,
+            spec.on_approval == "suspend",
+        )
+        self._calls = StepCalls(scope, uses)
+        await self._calls.execute()
+        return await self._close_calls()
+
+    async def _close_calls(self) -> Message | None:
+        """Keep and tell the results of the calls at work."""
+        calls, self._calls = self._calls, None
+        if calls is None:
+            return None
+        self.pending = list(calls.pending)
+        results = calls.in_order
+        message = Message("tool", tuple(results), run=self.id)
+        with anyio.CancelScope(shield=True):
+            await self._keep(message)
+            now = clock.time()
+            if results:
+                await self.publish([ToolResult(self.id, self._number, now, result) for result in results])
+        return message if results else None
+
+    async def _end_step(self, step: StepResult, results: Message | None) -> str:
+        """Tell the step's end, and return why the run ends with it, or ""."""
+        spec = self.spec
+        self._steps.append(
+            StepResult(step.number, step.message, results, step.usage, step.finish, step.origin)
+        )
+        await self.publish([StepFinished(self.id, self._number, clock.time(), step.finish, step.usage)])
+        if self._cancel_mode is not None:
+            raise RunCancelled(reason=self._cancel_reason)
+        hook = spec.hooks.after_step
+        if hook is not None and await self._obey(await ask("after_step", lambda: hook(self._context()))):
+            return "hook_stop"
+        if results is not None:
+            met = await first_met(spec.stop_when, self._steps)
+            if met is not None:
+                self._reason = met
+                return "stop_condition"
+        return ""
+
+    async def _is_answer(self, step: StepResult) -> bool:
+        """Read the typed answer; False where the model was told what does not fit and shall try again."""
+        output = self.spec.output
+        if output is None or step.message.refusal is not None:
+            return True
+        try:
+            self._output = output.parse(step.message.text)
+        except OutputError as error:
+            if self._misfits >= output.retries:
+                raise
+            self._misfits += 1
+            await self._keep(Message.user(str(error)))
+            return False
+        return True
+
+    async def _obey(self, control: StepControl | None) -> bool:
+        """Do what a step hook wants; True where the run shall end."""
+        if control is None:
+            return False
+        for message in control.inject:
+            await self._keep(message)
+        if control.stop:
+            self._reason = control.reason
+        return control.stop
+
+    async def _steer_in(self) -> None:
+        while self._steering:
+            steering = self._steering.popleft()
+            await self._keep(steering.message)
+            await self.publish(
+                [RunSteered(self.id, self._number, clock.time(), steering.id, steering.message.text)]
             )
+
+    async def _keep(self, message: Message) -> None:
+        if message.content:
+            self._messages.append(message)
+            await self._save([message])
+
+    def _context(self) -> StepContext:
+        spec = self.spec
+        return StepContext(
+            self.id,
+            spec.agent,
+            spec.thread,
+            self._number,
+            (*self._history, *self._messages),
+            tuple(self._steps),
+            spec.metadata,
+        )
+
+    # the end
+
+    async def _end_well(self, termination: str) -> None:
+        self._termination = termination
+        now = clock.time()
+        result = self.result
+        with anyio.CancelScope(shield=True):  # from here on the run has ended well, whoever cancels
+            if termination == "suspended":
+                await self.publish([RunSuspended(self.id, 0, now, "approval")])
+            else:
+                await self.publish(
+                    [RunFinished(self.id, 0, now, result.text, result.finish, result.usage, termination)]
+                )
 
     async def _end_badly(self, error: BaseException) -> None:
         """Close what is open, keep the partial answer, and tell the end, whatever else breaks."""
         self.error = error
         with anyio.CancelScope(shield=True):
+            try:
+                await self._close_what_is_open(error)
+            except AgentKitError as failure:
+                error.add_note(f"what came was not kept whole: {failure}")
             now = clock.time()
-            closing: list[Event] = self._events.close(now) if self._events else []
-            if self._response is not None:
-                self._usage += self._response.usage
-                message = self._response.message(run=self.id, partial=True)
-                if message.content:
-                    self._messages.append(message)
-                    if isinstance(error, (ModelStreamError, RunCancelled)) and error.partial is None:
-                        error.partial = message
-                    try:
-                        await self._save([message])
-                    except AgentKitError as failure:
-                        error.add_note(f"the partial answer was not saved: {failure}")
-                self._response = self._events = None
             text = self.result.text
+            end: Event
             if isinstance(error, RunCancelled):
-                closing.append(RunCancelledEvent(self.id, 0, now, error.reason, self._usage, text, error))
+                end = RunCancelledEvent(self.id, 0, now, error.reason, self._usage, text, error)
             else:
                 code = error.code if isinstance(error, AgentKitError) else "internal"
                 said = str(error) if isinstance(error, AgentKitError) else type(error).__name__
                 retryable = isinstance(error, ModelError) and error.retryable
-                closing.append(RunFailed(self.id, 0, now, code, said, retryable, self._usage, text, error))
+                end = RunFailed(self.id, 0, now, code, said, retryable, self._usage, text, error)
             try:
-                await self._publish(closing)
+                await self.publish([end])
             except AgentKitError as failure:
                 error.add_note(f"the end was not told to every watcher: {failure}")
+
+    async def _close_what_is_open(self, error: BaseException) -> None:
+        step, self._model_step = self._model_step, None
+        if step is not None:
+            self._usage += step.response.usage
+            message = step.message(partial=True)
+            if (
+                isinstance(error, ModelStreamError | RunCancelled)
+                and error.partial is None
+                and message.content
+            ):
+                error.partial = message
+            closing = step.close()
+            if closing:
+                await self.publish(closing)
+            await self._keep(message)
+        await self._close_calls()
+
+
+def _open_calls(history: Sequence[Message]) -> list[ToolUseBlock]:
+    """Return the calls of the last turn that have no result yet."""
+    for place in range(len(history) - 1, -1, -1):
+        uses = history[place].tool_uses
+        if uses:
+            answered = {
+                block.tool_use_id
+                for message in history[place + 1 :]
+                for block in message.content
+                if isinstance(block, ToolResultBlock)
+            }
+            return [use for use in uses if use.complete and use.id not in answered]
+    return []

@@ -12,7 +12,7 @@ from agentkit.background import Work
 from agentkit.content import Usage
 from agentkit.errors import RunCancelled
 from agentkit.events import Event, TextDelta
-from agentkit.run import RunResult
+from agentkit.run_spec import RunResult
 
 T = TypeVar("T")
 
@@ -231,6 +231,6 @@ class TextIterator:
 
     async def __anext__(self) -> str:
         async for event in self._events:
-            if isinstance(event, TextDelta):
+            if isinstance(event, TextDelta) and event.parent is None:
                 return event.text
         raise StopAsyncIteration

@@ -5,12 +5,12 @@ It knows no other process and keeps nothing over the end of this one. All method
 
 import time as clock
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
 
-from agentkit.content import Message
+from agentkit.content import JsonValue, Message
 from agentkit.engine import Lease, Signal
 from agentkit.errors import AppendRejected
 from agentkit.history import RunRecord, ThreadRecord
@@ -42,8 +42,8 @@ class MemoryLog:
         """From now on refuse older fences."""
         self._fences[topic] = fence
 
-    def forget(self, topic: Topic) -> None:
-        """Erase a topic; readers learn it by its new epoch."""
+    async def delete(self, topic: Topic) -> None:
+        """See `EventLog.delete`."""
         self._ended.pop(topic, None)
         self._running.pop(topic, None)
         tail = self._tails.get(topic)
@@ -112,6 +112,8 @@ class MemoryLog:
 class _Thread:
     created: float
     updated: float
+    title: str = ""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     runs: dict[str, RunRecord] = field(default_factory=dict)
 
@@ -145,6 +147,18 @@ class MemoryThreads:
         thread = self._threads.get(topic)
         return list(thread.runs.values()) if thread else []
 
+    async def describe(
+        self, topic: Topic, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None
+    ) -> None:
+        """See `ThreadStore.describe`."""
+        thread = self._touch(topic)
+        thread.title = thread.title if title is None else title
+        thread.metadata = thread.metadata if metadata is None else dict(metadata)
+
+    async def delete(self, topic: Topic) -> None:
+        """See `ThreadStore.delete`."""
+        self._threads.pop(topic, None)
+
     async def threads(
         self, owner: str, agent: str, *, after: str = "", limit: int = 50
     ) -> list[ThreadRecord]:
@@ -154,7 +168,10 @@ class MemoryThreads:
             for topic, thread in self._threads.items()
             if (topic.owner, topic.agent) == (owner, agent) and topic.thread > after
         )
-        return [ThreadRecord(name, thread.created, thread.updated) for name, thread in found[:limit]]
+        return [
+            ThreadRecord(name, thread.created, thread.updated, thread.title, thread.metadata)
+            for name, thread in found[:limit]
+        ]
 
     def _touch(self, topic: Topic) -> _Thread:
         now = clock.time()
@@ -192,6 +209,11 @@ class MemoryLeases:
                 self._next(topic)
             raise
         return self._holders[topic]
+
+    async def holder(self, topic: Topic) -> str | None:
+        """See `Leases.holder`."""
+        lease = self._holders.get(topic)
+        return lease.run if lease else None
 
     async def renew(self, lease: Lease) -> None:
         """See `Leases.renew`."""

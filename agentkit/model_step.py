@@ -1,0 +1,113 @@
+"""One model request of a run: its stream folded and told, with the next model where one fails unseen.
+
+It knows no tools and no store. What came stays readable in `response`, also when `execute` raises.
+"""
+
+import time as clock
+from collections.abc import Sequence
+
+from agentkit.accumulators import Response
+from agentkit.chunks import Chunk
+from agentkit.content import Message, Origin
+from agentkit.errors import ModelError, ModelStreamError
+from agentkit.events import Event, RunNotice, StepEvents, StepRetrying, StepStarted
+from agentkit.model import Model, ModelRequest, Notice, Retry
+from agentkit.run_spec import Publish
+
+
+class ModelStep:
+    """One request and its answer.
+
+    Attributes:
+        origin: who answers.
+        response: what has come.
+        events: the blocks that watchers have seen begin.
+    """
+
+    def __init__(self, run: str, number: int, model: Model, publish: Publish) -> None:
+        self.run = run
+        self.number = number
+        self._publish = publish
+        self._begin(model)
+
+    def _begin(self, model: Model) -> None:
+        self.origin: Origin = model.origin
+        self.response = Response(self.origin)
+        self.events = StepEvents(self.run, self.number, self.origin.provider)
+
+    def message(self, *, partial: bool = False) -> Message:
+        """Return what has come as a message."""
+        return self.response.message(run=self.run, partial=partial)
+
+    async def execute(self, models: Sequence[Model], request: ModelRequest) -> Sequence[Model]:
+        """Ask the first model; where it fails before anything was visible, the next. Returns the models from the one that answered.
+
+        Raises:
+            ModelError: the last one failed, or one failed after something was visible.
+        """
+        await self._publish(
+            [StepStarted(self.run, self.number, clock.time(), self.origin.model, self.origin.provider)]
+        )
+        for position, model in enumerate(models):
+            self._begin(model)
+            try:
+                async with model.stream(request) as stream:
+                    while items := await stream.next():
+                        await self._take(items)
+                self._check()
+            except ModelError as error:
+                if self.events.blocks or position + 1 == len(models):
+                    raise
+                await self._tell_fallback(error, models[position + 1].origin)
+            else:
+                return models[position:]
+        raise AssertionError("a run has at least one model")
+
+    def close(self) -> list[Event]:
+        """Return the events that close what is open."""
+        return self.events.close(clock.time())
+
+    async def _take(self, items: Sequence[Chunk | Notice | Retry]) -> None:
+        now = clock.time()
+        chunks: list[Chunk] = []
+        out: list[Event] = []
+        for item in items:
+            if isinstance(item, Notice):
+                out.append(RunNotice(self.run, self.number, now, item.code, item.message, item.data))
+            elif isinstance(item, Retry):
+                out.append(
+                    StepRetrying(
+                        self.run, self.number, now, item.attempt, item.delay, item.code, item.message
+                    )
+                )
+            else:
+                self.response.add(item)
+                chunks.append(item)
+        out += self.events.map(chunks, now)
+        if out:
+            await self._publish(out)
+
+    def _check(self) -> None:
+        """Raise what the stream itself said."""
+        error = self.response.error
+        if error is not None:
+            raise ModelStreamError(
+                f"{self.origin.provider}: {error.message}",
+                kind=error.kind,
+                provider_code=error.code,
+                partial=self.message(partial=True),
+                provider=self.origin.provider,
+                model=self.origin.model,
+                retryable=error.retryable,
+            )
+
+    async def _tell_fallback(self, error: ModelError, to: Origin) -> None:
+        said = f"{self.origin.provider}:{self.origin.model} failed ({error.code}), going on with {to.provider}:{to.model}"
+        data = {"from": f"{self.origin.provider}:{self.origin.model}", "to": f"{to.provider}:{to.model}"}
+        await self._publish(
+            [
+                RunNotice(
+                    self.run, self.number, clock.time(), "model_fallback", said, {**data, "error": str(error)}
+                )
+            ]
+        )

@@ -1,0 +1,132 @@
+"""The options of a run, written once: `generate_text`, `stream_text` and `Agent` take them all by keyword.
+
+It turns what a caller wrote into a `RunSpec`, with a clear error for what is impossible.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+
+from agentkit.content import JsonValue, Message
+from agentkit.errors import ConfigurationError, OutputError, quote
+from agentkit.hooks import Hooks
+from agentkit.limits import DEFAULT_STEPS, Limits, StopCondition, parse_limits, step_count_is
+from agentkit.model import Model
+from agentkit.providers import connect
+from agentkit.reasoning import ReasoningSetting, parse_reasoning
+from agentkit.run_spec import Compact, Output, RunSpec
+from agentkit.tool import Tool, by_name
+
+Models: TypeAlias = Model | str | Sequence[Model | str]
+"""A model, a name for `connect`, or several: the later ones are asked where those before fail before anything was visible."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a run, by keyword. An agent's own options hold where a call says nothing."""
+
+    system: str
+    """The system prompt."""
+    tools: Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool]
+    """What the model may call; plain functions are made tools."""
+    reasoning: Mapping[str, Any] | ReasoningSetting | None
+    """`{"effort": …}` or `{"budget": tokens}`; None for the provider's default."""
+    provider_options: Mapping[str, Mapping[str, Any]]
+    """`{provider: {member: value}}`, merged into that provider's requests; never changed."""
+    max_tokens: int | None
+    """Tokens of one answer at most, as the provider counts them."""
+    temperature: float | None
+    """As the provider understands it."""
+    stop_when: StopCondition | Sequence[StopCondition]
+    """Ends the run well after a step that called tools; by default `step_count_is(20)`."""
+    limits: Mapping[str, Any] | Limits | None
+    """`{"steps", "tokens", "seconds", "cost", "price"}`: going past one fails the run."""
+    hooks: Hooks
+    """Asked before and after each step and call."""
+    output_type: Any
+    """A pydantic model, or any type that pydantic knows: the answer is JSON of it, read into `result.output`."""
+    compact: Compact | None
+    """Makes a long history shorter before it is sent."""
+    on_approval: Literal["wait", "suspend"]
+    """Whether a run waits here for a person, or is suspended to the thread store and resumed later."""
+    metadata: Mapping[str, JsonValue]
+    """The application's own words about the run: on `run.started`, in its record, for tools and hooks."""
+
+
+def resolve_models(model: Models) -> list[Model]:
+    """Return the models that a caller named, at least one.
+
+    Raises:
+        ConfigurationError: none, or a name that `connect` does not know.
+    """
+    given = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
+    if not given:
+        raise ConfigurationError("at least one model is needed")
+    return [connect(one) if isinstance(one, str) else one for one in given]
+
+
+def make_spec(
+    models: Sequence[Model],
+    messages: Sequence[Message],
+    options: RunOptions,
+    *,
+    agent: str = "",
+    thread: str = "",
+) -> RunSpec:
+    """Return what a run works on.
+
+    Raises:
+        ConfigurationError: an unknown option, or one that is impossible.
+    """
+    unknown = sorted(set(options) - RunOptions.__optional_keys__)
+    if unknown:
+        raise ConfigurationError(
+            f"unknown options {quote(unknown)}; known: {', '.join(sorted(RunOptions.__optional_keys__))}"
+        )
+    stop_when = options.get("stop_when", (step_count_is(DEFAULT_STEPS),))
+    on_approval = options.get("on_approval", "wait")
+    if on_approval not in ("wait", "suspend"):
+        raise ConfigurationError(f"on_approval is wait or suspend, got {quote(on_approval)}")
+    output_type = options.get("output_type")
+    return RunSpec(
+        models,
+        messages,
+        options.get("system", ""),
+        by_name(options.get("tools", ())),
+        parse_reasoning(options.get("reasoning")),
+        options.get("provider_options", {}),
+        options.get("max_tokens"),
+        options.get("temperature"),
+        (stop_when,) if callable(stop_when) else tuple(stop_when),
+        parse_limits(options.get("limits")),
+        options.get("hooks", Hooks()),
+        None if output_type is None else make_output(output_type),
+        options.get("compact"),
+        on_approval,
+        agent,
+        thread,
+        dict(options.get("metadata", {})),
+    )
+
+
+def make_output(output_type: Any) -> Output:
+    """Return the schema and the reader of an output type.
+
+    Raises:
+        ConfigurationError: pydantic has no schema for it.
+    """
+    try:
+        adapter = TypeAdapter(output_type)
+        schema = adapter.json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise ConfigurationError(f"output_type has no JSON schema: {quote(str(error))}") from error
+
+    def parse(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False, include_input=False)[:20]
+            lines = [f"- {'.'.join(map(str, fault['loc'])) or 'answer'}: {fault['msg']}" for fault in faults]
+            raise OutputError("\n".join(["The answer does not fit the schema:", *lines])) from error
+
+    return Output(schema, parse)

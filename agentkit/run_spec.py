@@ -1,0 +1,115 @@
+"""What a run works on, what it gives, and what it is told to do with what it makes.
+
+Values only; the loop is in `run`.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from agentkit.content import JsonValue, Message, ThinkingBlock, ToolUseBlock, Usage
+from agentkit.events import Event
+from agentkit.hooks import Hooks
+from agentkit.limits import DEFAULT_STEPS, Limits, StepResult, StopCondition, step_count_is
+from agentkit.model import Model
+from agentkit.reasoning import ReasoningSetting
+from agentkit.tool import Tool
+
+Publish: TypeAlias = Callable[[Sequence[Event]], Awaitable[None]]
+"""Takes the run's events, in order. What it raises fails the run."""
+Save: TypeAlias = Callable[[Sequence[Message]], Awaitable[None]]
+"""Takes messages that the run has made, as soon as they are whole (or cut)."""
+Prepare: TypeAlias = Callable[[], Awaitable[Sequence[Message]]]
+"""Waits until the run may begin, and returns the thread's history."""
+Compact: TypeAlias = Callable[[Sequence[Message]], Sequence[Message] | Awaitable[Sequence[Message]]]
+"""Makes a long history shorter before it is sent; the stored one is not changed."""
+
+
+def new_id(prefix: str) -> str:
+    """Return a fresh id: the prefix, `_`, 16 letters and digits."""
+    return f"{prefix}_{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A typed answer: what the model is told, and what reads it."""
+
+    schema: dict[str, JsonValue]
+    """JSON Schema."""
+    parse: Callable[[str], Any]
+    """Returns the value that a text holds, or raises `OutputError` with words for the model."""
+    retries: int = 1
+    """How often the model is told what does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What a run works on."""
+
+    models: Sequence[Model]
+    """The first is asked; the others only where one before fails before anything was visible."""
+    messages: Sequence[Message]
+    """What the user just said, or a whole history that ends with it."""
+    system: str = ""
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    reasoning: ReasoningSetting | None = None
+    provider_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    max_tokens: int | None = None
+    temperature: float | None = None
+    stop_when: Sequence[StopCondition] = (step_count_is(DEFAULT_STEPS),)
+    limits: Limits = field(default_factory=Limits)
+    hooks: Hooks = field(default_factory=Hooks)
+    output: Output | None = None
+    compact: Compact | None = None
+    on_approval: Literal["wait", "suspend"] = "wait"
+    agent: str = ""
+    thread: str = ""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    depth: int = 0
+    """1 in a run that is a tool of another."""
+    resume: bool = False
+    """True where a suspended run goes on: the history ends with calls that were decided since."""
+    first_step: int = 1
+    """The number of the first step: more than 1 where a suspended run goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended, and what it made."""
+
+    run: str
+    text: str
+    """Visible text only, of all steps; "" where the model refused or said nothing."""
+    refusal: str | None
+    messages: tuple[Message, ...]
+    """What the run added to its history, after what the user said."""
+    usage: Usage
+    """Of all steps."""
+    finish: str
+    """The last step's finish reason."""
+    termination: str
+    """Why it ended: `completed`, `stop_condition`, `hook_stop`, `suspended`; "" where it failed or was cancelled."""
+    steps: tuple[StepResult, ...] = ()
+    output: Any = None
+    """The typed answer, where the run has an output type and the model did not refuse."""
+    reason: str = ""
+    """Which condition or hook ended it."""
+
+    @property
+    def thinking(self) -> tuple[ThinkingBlock, ...]:
+        """All thinking blocks of the run, in order."""
+        return tuple(block for message in self.messages for block in message.thinking)
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        """All calls of the run, in order."""
+        return tuple(block for message in self.messages for block in message.tool_uses)
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """A message that waits for the next step boundary."""
+
+    id: str
+    message: Message

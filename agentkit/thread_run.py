@@ -1,0 +1,237 @@
+"""A run on a thread: it takes the lease, loads and saves messages, and says what happens to everyone who listens.
+
+The one room where a `Run` meets an engine. `agent` decides what runs; `run` does it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import anyio
+
+from agentkit.approvals import Approvals
+from agentkit.background import Work
+from agentkit.content import JsonValue, Message
+from agentkit.emitter import Emitter, LogEmitter, TeeEmitter
+from agentkit.engine import Engine, Lease, Signal
+from agentkit.errors import AgentKitError, EngineError, ThreadBusy
+from agentkit.events import (
+    Event,
+    RunCancelledEvent,
+    RunFailed,
+    RunFinished,
+    RunSuspended,
+    StepFinished,
+    ToolExecutionStarted,
+)
+from agentkit.generate import OnReasoning, drive, observe
+from agentkit.history import RunRecord
+from agentkit.log import Topic
+from agentkit.run import CancelMode, Run
+from agentkit.run_spec import RunSpec
+from agentkit.stream import EventBuffer, RunStream
+
+logger = logging.getLogger("agentkit")
+
+OnBusy: TypeAlias = Literal["queue", "reject", "interrupt"]
+"""What a run does on a thread that has one: wait its turn, raise `ThreadBusy`, or stop the other and take its place."""
+
+
+class AgentRun(RunStream):
+    """A run on a thread: watch it like a `RunStream`; steer, approve and cancel it.
+
+    Attributes:
+        id: the run's id.
+        thread: the thread's name.
+    """
+
+    def __init__(
+        self, run: Run, thread: str, start: Callable[[EventBuffer], Work], *, detached: bool
+    ) -> None:
+        super().__init__(start, detached=detached)
+        self.id = run.id
+        self.thread = thread
+        self._run = run
+
+    def cancel(self, reason: str = "", *, mode: CancelMode = "now") -> None:
+        """Stop the run; it ends with `run.cancelled`, and the thread keeps the partial answer. See `Run.cancel`."""
+        self._run.cancel(reason, mode=mode)
+
+    def steer(self, text: str) -> str:
+        """Put a user's message in at the next step boundary, and return its id."""
+        return self._run.steer(Message.user(text))
+
+    def unsteer(self, steering: str) -> bool:
+        """Take a steering message back; False where it has gone in already."""
+        return self._run.unsteer(steering)
+
+    def approve(self, approval: str) -> bool:
+        """Allow a call that waits; False where it had been decided."""
+        return self._run.approve(approval, approved=True)
+
+    def deny(self, approval: str, reason: str = "") -> bool:
+        """Refuse a call that waits; the model is told the reason. False where it had been decided."""
+        return self._run.approve(approval, approved=False, reason=reason)
+
+    async def aclose(self) -> None:
+        """Stop the run if it goes on, and wait for its end. A detached run goes on."""
+        if not self._detached and self._work is not None:
+            self._run.cancel("the caller left")
+        await super().aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who is told, beside the engine's log."""
+
+    on_reasoning: OnReasoning | None = None
+    emitter: Emitter | None = None
+    expose_state: bool = False
+
+
+class ThreadRun:
+    """One run on one thread of one engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        topic: Topic,
+        spec: RunSpec,
+        record: RunRecord,
+        *,
+        on_busy: OnBusy = "queue",
+        lease: Lease | None = None,
+        listeners: Listeners | None = None,
+        approvals: Approvals | None = None,
+    ) -> None:
+        self.run = Run(
+            spec, self._publish, self._save, id=record.run, prepare=self._prepare, approvals=approvals
+        )
+        self._engine = engine
+        self._topic = topic
+        self._record = record
+        self._on_busy = on_busy
+        self._lease = lease
+        self._listeners = listeners or Listeners()
+        self._emitter: Emitter | None = None
+        self._buffer = EventBuffer()
+
+    async def work(self, buffer: EventBuffer) -> None:
+        """Run to the end, and close the buffer with it."""
+        self._buffer = buffer
+        stop_listening: Callable[[], None] | None = None
+        try:
+            stop_listening = await self._engine.control.listen(self._topic, self.run.id, self._signal)
+            await drive(self.run, buffer)
+        except AgentKitError as error:
+            self.run.error = error
+        finally:
+            with anyio.CancelScope(shield=True):
+                if stop_listening is not None:
+                    stop_listening()
+                await self._let_go()
+            if not buffer.closed:
+                buffer.close(None, self.run.error)
+
+    async def _prepare(self) -> Sequence[Message]:
+        """Take the thread, and return its history."""
+        leases = self._engine.leases
+        if self._lease is None and self._on_busy == "interrupt":
+            await self._interrupt_holder()
+        if self._lease is None:
+            self._lease = await leases.acquire(self._topic, self.run.id, wait=self._on_busy != "reject")
+        if self._lease is None:
+            raise ThreadBusy(f"{self._topic.path} has a run already")
+        self._record = replace(self._record, status="running", pending=())
+        await self._engine.threads.put_run(self._topic, self._record)
+        history = await self._engine.threads.messages(self._topic)
+        if self.run.spec.messages:
+            await self._save(self.run.spec.messages)
+        return history
+
+    async def _interrupt_holder(self) -> None:
+        holder = await self._engine.leases.holder(self._topic)
+        if holder is not None:
+            reason = f"run {self.run.id} took its place"
+            await self._engine.control.send(self._topic, holder, Signal("cancel", {"reason": reason}))
+
+    async def _save(self, messages: Sequence[Message]) -> None:
+        fence = self._lease.fence if self._lease else None
+        await self._engine.threads.extend(self._topic, messages, fence=fence)
+
+    async def _publish(self, events: Sequence[Event]) -> None:
+        """Say it in order: to the run's record, to iterators in process, to the observer, to the emitters."""
+        last = events[-1]
+        ending = last.parent is None and isinstance(
+            last, RunFinished | RunFailed | RunCancelledEvent | RunSuspended
+        )
+        if ending:
+            await self._put_end(last)
+        self._buffer.extend(events)
+        await observe(self._listeners.on_reasoning, events)
+        if self._emitter is None:
+            fence = self._lease.fence if self._lease else None
+            log = LogEmitter(self._engine.log, fence=fence, expose_state=self._listeners.expose_state)
+            own = self._listeners.emitter
+            self._emitter = log if own is None else TeeEmitter(log, own)
+        await self._emitter.emit(self._topic, events)
+        if ending or isinstance(last, StepFinished | ToolExecutionStarted):
+            await self._emitter.flush(self._topic)
+
+    async def _put_end(self, event: Event) -> None:
+        """Keep how the run ended before anybody is told, so that who is told finds it."""
+        result = self.run.result
+        record = replace(
+            self._record,
+            ended=event.time,
+            text=result.text,
+            refusal=result.refusal,
+            finish=result.finish,
+            usage=result.usage,
+            termination=result.termination,
+        )
+        match event:
+            case RunFailed():
+                record = replace(
+                    record, status="failed", code=event.code, message=event.message, retryable=event.retryable
+                )
+            case RunCancelledEvent():
+                record = replace(record, status="cancelled", message=event.reason)
+            case RunSuspended():
+                record = replace(
+                    record,
+                    status="suspended",
+                    ended=None,
+                    step=self.run.number,
+                    pending=tuple(self.run.pending),
+                )
+            case _:
+                record = replace(record, status="finished")
+        try:
+            await self._engine.threads.put_run(self._topic, record)
+        except EngineError:
+            logger.exception("the end of run %s was not kept", self.run.id)
+
+    async def _let_go(self) -> None:
+        if self._lease is not None:
+            try:
+                await self._engine.leases.release(self._lease)
+            except AgentKitError:
+                logger.exception("the lease of run %s was not given back", self.run.id)
+
+    def _signal(self, signal: Signal) -> None:
+        data = signal.data
+        match signal.kind:
+            case "cancel":
+                soft: dict[JsonValue, CancelMode] = {"after_tools": "after_tools", "after_step": "after_step"}
+                self.run.cancel(str(data.get("reason", "")), mode=soft.get(data.get("mode"), "now"))
+            case "steer":
+                self.run.steer(Message.user(str(data.get("text", ""))), id=str(data.get("id", "")))
+            case "unsteer":
+                self.run.unsteer(str(data.get("id", "")))
+            case "approve":
+                approved = data.get("approved") is True
+                self.run.approve(
+                    str(data.get("approval", "")), approved=approved, reason=str(data.get("reason", ""))
+                )
