@@ -162,9 +162,9 @@ class LogEmitter:
         writer = self._writers.get(topic)
         if writer is None:
             return
-        await writer.wait(lambda: writer.idle, self._emit_timeout)
-        if not self._failed(writer):
-            del self._writers[topic]
+        target = writer.taken
+        await writer.wait(lambda: writer.error is not None or writer.written >= target, self._emit_timeout)
+        self._failed(writer)
 
     async def aclose(self) -> None:
         """Flush every topic; failures are logged."""
@@ -191,31 +191,44 @@ class LogEmitter:
 class _Writer:
     """Appends what has gathered, one round trip at a time."""
 
-    __slots__ = ("_changed", "_log", "_size", "busy", "error", "fence", "pending", "told", "topic")
+    __slots__ = (
+        "_busy",
+        "_changed",
+        "_log",
+        "_pending",
+        "_size",
+        "error",
+        "fence",
+        "taken",
+        "told",
+        "topic",
+        "written",
+    )
 
     def __init__(self, log: EventLog, topic: Topic, fence: int | None) -> None:
         self._log = log
         self.topic = topic
         self.fence = fence
-        self.pending: list[Draft] = []
-        self._size = 0
-        self.busy = False
         self.error: Exception | None = None
         self.told = False
+        self.taken = 0
+        """Drafts that were put in, ever."""
+        self.written = 0
+        """Drafts that the log has acknowledged, ever."""
+        self._pending: list[Draft] = []
+        self._size = 0
+        self._busy = False
         self._changed: anyio.Event | None = None
 
-    @property
-    def idle(self) -> bool:
-        return self.error is not None or (not self.busy and not self.pending)
-
     def full(self, drafts: int, size: int) -> bool:
-        return self.error is None and (len(self.pending) >= drafts or self._size >= size)
+        return self.error is None and (len(self._pending) >= drafts or self._size >= size)
 
     def put(self, drafts: Sequence[Draft]) -> None:
-        self.pending.extend(drafts)
+        self._pending.extend(drafts)
         self._size += sum(len(draft.body) for draft in drafts)
-        if not self.busy:
-            self.busy = True
+        self.taken += len(drafts)
+        if not self._busy:
+            self._busy = True
             spawn(self._write, name=f"log writer of {self.topic.path}")
 
     async def wait(self, condition: Callable[[], bool], timeout: float) -> None:
@@ -229,9 +242,10 @@ class _Writer:
 
     async def _write(self) -> None:
         try:
-            while self.pending and self.error is None:
-                drafts, self.pending, self._size = self.pending, [], 0
+            while self._pending and self.error is None:
+                drafts, self._pending, self._size = self._pending, [], 0
                 await self._log.append(self.topic, drafts, fence=self.fence)
+                self.written += len(drafts)
                 self._tell()
         except AgentKitError as error:
             self.error = error
@@ -239,7 +253,7 @@ class _Writer:
             logger.exception("log writer of %s failed", self.topic.path)
             self.error = error
         finally:
-            self.busy = False
+            self._busy = False
             self._tell()
 
     def _tell(self) -> None:
