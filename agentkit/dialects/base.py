@@ -4,6 +4,7 @@ Pure: no I/O, no event loop, no HTTP. A dialect turns a `ModelRequest` into the 
 answer into chunks. One file a dialect; what differs between providers of one dialect is a `Profile`, never a subclass.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from copy import deepcopy
@@ -28,7 +29,7 @@ class Profile:
     replay_reasoning: Literal["always", "within_turn", "never"] | None = None
     """Chat: which assistant messages carry `reasoning_content` back. None: not sent."""
     missing_reasoning: Literal["", "empty", "space"] = ""
-    """Chat: what stands in `reasoning_content` where a message that carries it had none; "" is `empty`."""
+    """Chat: what stands in `reasoning_content` where a message that would carry it had none; "" leaves the member out."""
     reasoning_field: Literal[
         "reasoning_effort",
         "reasoning",
@@ -53,6 +54,8 @@ class Profile:
     """Chat: file parts may hold a URL; everywhere they may hold data."""
     short_call_ids: bool = False
     """Chat: ids of calls must be nine letters or digits (Mistral)."""
+    adaptive_thinking: bool = False
+    """Anthropic: the model decides how much to think and takes no budget; `efforts` are those that it takes."""
     unsigned_thinking: bool = False
     """Anthropic: the endpoint wants thinking back although it does not sign it."""
     options: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -174,6 +177,20 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         else:
             out[name] = deepcopy(value)
     return out
+
+
+def made_id(prefix: str, source: str, number: int) -> str:
+    """Return an id for a call to which its provider gave none.
+
+    It is made of what came, so that one answer gets the same ids however often and in whatever pieces it is read.
+
+    Args:
+        prefix: how it begins.
+        source: text that other answers do not have: the response's id, or the payload.
+        number: the place of the call in the answer.
+    """
+    digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    return f"{prefix}{digest}_{number}"
 
 
 def state_text(value: object) -> str:
