@@ -1,0 +1,8 @@
+"""Serve agents over HTTP and WebSocket: `create_app` for your own server, `serve` for ours."""
+
+from agentkit_server.app import Application, create_app
+from agentkit_server.directory import AgentDirectory
+from agentkit_server.serve import serve
+from agentkit_server.settings import Settings
+
+__all__ = ["AgentDirectory", "Application", "Settings", "create_app", "serve"]

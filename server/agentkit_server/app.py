@@ -1,0 +1,127 @@
+"""`create_app`: the composition root. Agents, an engine, a hub and the routes become one ASGI application.
+
+It can be mounted under any path of any ASGI application, whose lifespan may or may not reach it: nothing needs a start, and `drain` and
+`aclose` are there for an owner that wants an orderly end.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from starlette.exceptions import HTTPException
+from starlette.routing import Route, Router, WebSocketRoute
+
+from agentkit.agent import Agent
+from agentkit.engine import Engine
+from agentkit.engines.memory import MemoryEngine
+from agentkit_server.backend import SocketBackend
+from agentkit_server.directory import AgentDirectory
+from agentkit_server.problems import response_of
+from agentkit_server.routes import feeds, health, page, runs, threads
+from agentkit_server.service import Service
+from agentkit_server.settings import Settings
+from agentkit_transports.asgi import Receive, Scope, Send
+from agentkit_transports.hub import Hub, HubSettings
+from agentkit_transports.session import SessionLimits
+from agentkit_transports.websocket import WebSocketEndpoint
+
+logger = logging.getLogger("agentkit.server")
+
+
+class Application:
+    """An ASGI application. It belongs to one event loop: the first that calls it."""
+
+    def __init__(self, service: Service, *, owns_engine: bool) -> None:
+        self.service = service
+        self._owns_engine = owns_engine
+        self._closed = False
+        socket = WebSocketEndpoint(
+            SocketBackend(service), limits=SessionLimits(hello_timeout=service.settings.hello_timeout)
+        )
+        listed: list[Route | WebSocketRoute] = [
+            *feeds.routes(service),
+            *runs.routes(service),
+            *threads.routes(service),
+            *health.routes(service),
+            *page.routes(),
+            WebSocketRoute("/v1/ws", socket),
+        ]
+        self._router = Router(listed, redirect_slashes=False)
+
+    @property
+    def directory(self) -> AgentDirectory:
+        """The agents; offer and announce others at any time."""
+        return self.service.directory
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, socket or lifespan."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        scope["app"] = self  # so that the router raises what it cannot route
+        try:
+            await self._router(scope, receive, send)
+        except HTTPException as error:
+            if scope["type"] != "http":
+                raise
+            await response_of(error, scope)(scope, receive, send)
+
+    async def drain(self) -> None:
+        """Take no new work, let runs end, say farewell to every watcher. Again changes nothing."""
+        await self.service.drain()
+
+    async def aclose(self) -> None:
+        """Drain, then let go of the engine if `create_app` made it. Again changes nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        await self.drain()
+        if self._owns_engine:
+            await self.service.engine.aclose()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                try:
+                    await self.aclose()
+                except Exception:
+                    logger.exception("the server did not end in order")
+                    await send({"type": "lifespan.shutdown.failed", "message": "see the log"})
+                else:
+                    await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def create_app(
+    agents: Iterable[Agent] | AgentDirectory,
+    *,
+    engine: Engine | None = None,
+    settings: Settings | None = None,
+) -> Application:
+    """Return an ASGI application that serves agents.
+
+    Args:
+        agents: agents, the first is the default; or a directory. Copies of them live on `engine`.
+        engine: where threads and logs live; a memory engine by default.
+        settings: timers and bounds; by default from the environment.
+
+    Raises:
+        ConfigurationError: two agents of one name.
+    """
+    settings = settings or Settings()
+    directory = agents if isinstance(agents, AgentDirectory) else AgentDirectory(agents)
+    kept = engine or MemoryEngine()
+    directory.bind(kept)
+    hub = Hub(
+        kept.log,
+        settings=HubSettings(
+            heartbeat=settings.heartbeat,
+            send_timeout=settings.send_timeout,
+            lag_records=settings.lag_records,
+            lag_timeout=settings.lag_timeout,
+            retry_ms=settings.retry_ms,
+        ),
+    )
+    return Application(Service(directory, kept, hub, settings), owns_engine=engine is None)

@@ -1,0 +1,72 @@
+"""What a socket asks for, done by the `Service`: the transport's `Backend`, without authentication."""
+
+from collections.abc import Mapping
+
+from agentkit.content import JsonValue
+from agentkit.log import Topic
+from agentkit_server.inputs import read_input
+from agentkit_server.service import RunOrder, Service
+from agentkit_transports.asgi import Scope
+from agentkit_transports.encoder import Exposure
+from agentkit_transports.hub import Hub
+from agentkit_transports.problem import Problem, ProblemError
+from agentkit_transports.session import Approve, CancelRun, StartRun, Steer
+from agentkit_transports.websocket import Action, Identity
+
+ANYBODY = ""
+"""Whoever comes: there is no authentication yet, and every thread's owner is ""."""
+
+
+class SocketBackend:
+    """See `agentkit_transports.websocket.Backend`."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def hub(self) -> Hub:
+        """The server's hub."""
+        return self._service.hub
+
+    async def identify(self, scope: Scope) -> Identity | None:  # noqa: ARG002 - nobody is asked
+        """Take anybody."""
+        return ANYBODY
+
+    async def authenticate(self, identity: Identity | None, auth: str) -> Identity:  # noqa: ARG002 - nobody is asked
+        """Take anybody."""
+        return ANYBODY
+
+    async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> Topic:  # noqa: ARG002
+        """Find the thread."""
+        return self._service.topic(agent, thread)
+
+    def exposure(self, identity: Identity, topic: Topic) -> Exposure:  # noqa: ARG002 - the operator's word for all
+        """Say what the operator allows."""
+        return self._service.settings.exposure
+
+    async def has_ended(self, topic: Topic, run: str) -> bool:
+        """Tell whether a run has ended."""
+        return await self._service.has_ended(topic, run)
+
+    async def start_run(self, identity: Identity, topic: Topic, request: StartRun) -> Mapping[str, JsonValue]:  # noqa: ARG002
+        """Start a run; a busy thread is refused."""
+        handle = await self._service.start(topic, RunOrder(read_input(request.input)))
+        return {"run": handle.id, "thread": topic.thread}
+
+    async def cancel_run(
+        self,
+        identity: Identity,  # noqa: ARG002
+        topic: Topic,
+        request: CancelRun,
+    ) -> Mapping[str, JsonValue]:
+        """Ask a run to stop; the outcome is an event."""
+        record = await self._service.cancel(topic, request.run)
+        return {"run": record.run, "status": record.status}
+
+    async def steer(self, identity: Identity, topic: Topic, request: Steer) -> Mapping[str, JsonValue]:  # noqa: ARG002
+        """Refuse: not built."""
+        raise ProblemError(Problem(501, "not_supported", "steering is not supported yet"))
+
+    async def approve(self, identity: Identity, topic: Topic, request: Approve) -> Mapping[str, JsonValue]:  # noqa: ARG002
+        """Refuse: not built."""
+        raise ProblemError(Problem(501, "not_supported", "approvals are not supported yet"))

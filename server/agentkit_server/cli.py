@@ -1,0 +1,113 @@
+"""The command `agentkit`: `agentkit serve`.
+
+It puts agents together from its options, prints the address and serves. What it may not do is listen to others than this machine
+without authentication, unless told so.
+"""
+
+import ipaddress
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentkit.agent import Agent
+from agentkit.errors import AgentKitError, ConfigurationError
+from agentkit.providers import connect
+from agentkit_server.app import create_app
+from agentkit_server.demo import failing_agent, redacted_agent, replay_agent, scripted_agent
+from agentkit_server.directory import AgentDirectory
+from agentkit_server.serve import listen, make_server, url_of
+from agentkit_server.settings import Settings
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def about() -> None:
+    """A model's reasoning, text and tool work, live, in order, resumable."""
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    model: Annotated[
+        str, typer.Option(help="A model, as PROVIDER:MODEL: anthropic:claude-sonnet-4-5, openai-chat:gpt-5…")
+    ] = "",
+    base_url: Annotated[str, typer.Option(help="The URL of a compatible server, for --model.")] = "",
+    replay: Annotated[
+        list[Path] | None, typer.Option(help="A recorded provider stream to play; may be given again.")
+    ] = None,
+    dialect: Annotated[str, typer.Option(help="What --replay is written in: anthropic-messages…")] = "",
+    insecure_no_auth: Annotated[
+        bool, typer.Option("--insecure-no-auth", help="Listen to other machines although anybody may come.")
+    ] = False,
+) -> None:
+    """Serve agents over HTTP and WebSocket, with a page to try them on."""
+    try:
+        if not insecure_no_auth and not is_loopback(host):
+            raise ConfigurationError(
+                f"{host!r} can be reached from other machines, and there is no authentication; "
+                "if that is meant, add --insecure-no-auth"
+            )
+        if base_url and not model:
+            raise ConfigurationError("--base-url goes with --model")
+        if dialect and not replay:
+            raise ConfigurationError("--dialect goes with --replay")
+        directory = demo_agents(model, base_url, replay or [], dialect)
+        settings = Settings()
+        listener = listen(host, port, settings)
+    except AgentKitError as error:
+        typer.echo(f"agentkit: {error}", err=True)
+        raise typer.Exit(1) from None
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    server = make_server(create_app(directory, settings=settings), settings)
+    typer.echo(f"agentkit is at {url_of(listener)}")
+    sys.stdout.flush()
+    server.run(sockets=[listener])
+
+
+def demo_agents(model: str, base_url: str, files: list[Path], dialect: str) -> AgentDirectory:
+    """Return the agents that the options ask for; the default is the model, or the named files, or `scripted`.
+
+    Raises:
+        ConfigurationError: an unknown model or dialect, a file that cannot be read.
+    """
+    agents: list[Agent] = [
+        scripted_agent(),
+        replay_agent(files, dialect=dialect),
+        redacted_agent(),
+        failing_agent(),
+    ]
+    default = "replay" if files else "scripted"
+    if model:
+        name = agent_name(model)
+        asked = connect(model, base_url=base_url) if base_url else connect(model)
+        agents.insert(0, Agent(name, model=asked, description=f"Asks {model}."))
+        default = name
+    return AgentDirectory(agents, default=default)
+
+
+def agent_name(model: str) -> str:
+    """Return a model's name as the name of an agent: what stands after the provider, without what a path cannot hold."""
+    name = "".join(
+        c if c.isascii() and (c.isalnum() or c in "_.~-") else "-" for c in model.partition(":")[2]
+    )
+    return name.strip("_.~-")[:128] or "model"
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def main() -> None:
+    """Run the command."""
+    app()

@@ -1,0 +1,144 @@
+"""Agents that need no key: for trying the page, and for testing clients.
+
+`scripted` says what stands here, at a human pace. `replay` plays provider streams, byte for byte as providers frame them, through the
+real decoders. `failing` breaks on purpose. None of them reads what the user says; a file is played only if the operator named it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentkit.agent import Agent
+from agentkit.content import Origin, Usage
+from agentkit.dialects.table import DIALECTS
+from agentkit.errors import ConfigurationError, quote
+from agentkit.model import Model, ModelRequest, ModelStream
+from agentkit.testing import Fail, Say, ScriptedModel, Think, replay
+
+STREAMS = Path(__file__).parent / "streams"
+BUILT_IN = (
+    ("anthropic-thinking.sse", "anthropic-messages"),
+    ("chat-reasoning.sse", "openai-chat"),
+    ("anthropic-redacted.sse", "anthropic-messages"),
+)
+"""The streams written for this project, and the dialect of each."""
+REDACTED = ("anthropic-redacted.sse", "anthropic-messages")
+PACE = 0.04
+"""Seconds between two pieces: about as fast as a person reads."""
+
+REASONING = (
+    "The user has sent a message, and this agent has a script, so the honest thing is to say so and to show what a client can expect. "
+    "First comes the reasoning, piece by piece, in a block of its own that opens by itself. "
+    "Then a signature arrives, of which clients only ever learn the length. "
+    "After that the visible answer is streamed, and the block folds. That is the whole plan; now I write the answer."
+)
+ANSWER = (
+    "I am a scripted agent: I always say this, and I need no key.\n\n"
+    "What you saw above was **reasoning**, streamed live as events of its own. "
+    "What you read now is the visible text. Both are kept in the thread, and any client can resume them from any point."
+)
+
+
+class Fresh:
+    """A `Model` that plays one script for every request, and keeps nothing of what it was asked."""
+
+    def __init__(self, *parts: Think | Say | Fail | Usage, delay: float, name: str) -> None:
+        self._parts = parts
+        self._delay = delay
+        self._name = name
+
+    @property
+    def origin(self) -> Origin:
+        """Who the blocks are made by."""
+        return self._model().origin
+
+    def stream(self, request: ModelRequest) -> ModelStream:
+        """Return the script from its beginning."""
+        return self._model().stream(request)
+
+    def _model(self) -> ScriptedModel:
+        return ScriptedModel(self._parts, delay=self._delay, model=self._name)
+
+
+class Cycle:
+    """A `Model` of several: each request gets the next."""
+
+    origin = Origin("replay", "replay", "streams")
+    """One name for all: who asks cannot know which is next."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = tuple(models)
+        self._next = 0
+
+    def stream(self, request: ModelRequest) -> ModelStream:
+        """Return the next model's answer."""
+        model = self._models[self._next % len(self._models)]
+        self._next += 1
+        return model.stream(request)
+
+
+def scripted_agent() -> Agent:
+    """Return `scripted`: about three seconds, reasoning first, then text."""
+    model = Fresh(
+        Think(REASONING, signature="c2NyaXB0ZWQtc2lnbmF0dXJl", pieces=40),
+        Say(ANSWER, pieces=30),
+        Usage(20, 130, 80),
+        delay=PACE,
+        name="scripted",
+    )
+    return Agent(
+        "scripted",
+        model=model,
+        description="Says what it is, in three seconds: reasoning, then text. No key.",
+    )
+
+
+def replay_agent(files: Sequence[Path] = (), *, dialect: str = "", delay: float = PACE) -> Agent:
+    """Return `replay`: the files if there are any, else the streams that were written for this project, in turn.
+
+    Args:
+        files: provider streams as recorded.
+        dialect: what they are written in.
+        delay: seconds between two frames.
+
+    Raises:
+        ConfigurationError: an unknown dialect, or a file that cannot be read.
+    """
+    if files:
+        sources = [(file, dialect) for file in files]
+        said = f"Plays {', '.join(file.name for file in files)} as {dialect}, through the real decoder."
+    else:
+        sources = [(STREAMS / file, name) for file, name in BUILT_IN]
+        said = "Plays provider streams through the real decoders: thinking, reasoning_content, a redacted block. No key."
+    models = [_replay(file, name, delay) for file, name in sources]
+    return Agent("replay", model=models[0] if len(models) == 1 else Cycle(models), description=said)
+
+
+def redacted_agent() -> Agent:
+    """Return `redacted`: the stream with a redacted block, every time."""
+    file, dialect = REDACTED
+    return Agent(
+        "redacted",
+        model=_replay(STREAMS / file, dialect, PACE),
+        description="Plays a provider stream whose reasoning is partly encrypted. No key.",
+    )
+
+
+def failing_agent() -> Agent:
+    """Return `failing`: some reasoning, some text, then an error of the provider."""
+    model = Fresh(
+        Think("I begin as if nothing were wrong, and then the provider breaks off.", pieces=12),
+        Say("This answer will not be fin", pieces=6),
+        Fail("the scripted provider is overloaded", code="overloaded", retryable=True),
+        delay=PACE,
+        name="failing",
+    )
+    return Agent("failing", model=model, description="Fails in the middle of its answer, on purpose. No key.")
+
+
+def _replay(file: Path, dialect: str, delay: float) -> Model:
+    if dialect not in DIALECTS:
+        raise ConfigurationError(f"unknown dialect {quote(dialect)}; known: {', '.join(sorted(DIALECTS))}")
+    try:
+        return replay(file, dialect=DIALECTS[dialect], model=file.stem, delay=delay)
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {str(file)!r}: {error.strerror}") from None

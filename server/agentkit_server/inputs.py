@@ -1,0 +1,109 @@
+"""What clients may say: the bodies of requests, and the blocks of a user's message.
+
+A client speaks as the user: text, images, documents. Thinking, calls and provider state are the runtime's to write.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from agentkit.content import Block, DocumentBlock, ImageBlock, TextBlock
+from agentkit_transports.problem import Problem, ProblemError
+
+MAX_BLOCKS = 64
+"""Blocks of one message."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class RunBody(_Strict):
+    """`POST …/runs`."""
+
+    input: JsonValue
+    """Text, or a list of blocks (see `read_input`)."""
+    reasoning: dict[str, JsonValue] | None = None
+    """`{"effort": …}` or `{"budget": tokens}`."""
+    on_disconnect: Literal["cancel", "continue"] = "continue"
+    """What becomes of the run if a client that asked for its feed leaves."""
+    on_busy: Literal["reject", "queue"] = "reject"
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ChatBody(_Strict):
+    """`POST …/chat`."""
+
+    message: JsonValue
+    reasoning: dict[str, JsonValue] | None = None
+    on_busy: Literal["reject", "queue"] = "reject"
+
+
+class CancelBody(_Strict):
+    """`POST …/cancel`; the body may be missing."""
+
+    reason: Annotated[str, Field(max_length=200)] = ""
+
+
+class _Text(_Strict):
+    type: Literal["text"]
+    text: str
+
+    def block(self) -> Block:
+        return TextBlock(self.text)
+
+
+class _Image(_Strict):
+    type: Literal["image"]
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+
+    def block(self) -> Block:
+        return ImageBlock(self.media_type, self.data, self.url)
+
+
+class _Document(_Strict):
+    type: Literal["document"]
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+    name: str = ""
+
+    def block(self) -> Block:
+        return DocumentBlock(self.media_type, self.data, self.url, self.name)
+
+
+_BLOCKS: TypeAdapter[list[_Text | _Image | _Document]] = TypeAdapter(
+    list[Annotated[_Text | _Image | _Document, Field(discriminator="type")]]
+)
+
+
+def read_input(value: Any, field: str = "input") -> str | list[Block]:
+    """Return a user's message: text as it is, a list as blocks.
+
+    Raises:
+        ProblemError: 422, naming the member at fault. What stood there is not repeated.
+    """
+    if isinstance(value, str):
+        if not value:
+            raise _invalid(field, "must not be empty")
+        return value
+    if not isinstance(value, list):
+        raise _invalid(field, "should be text or a list of blocks")
+    if not 0 < len(value) <= MAX_BLOCKS:
+        raise _invalid(field, f"should hold 1 to {MAX_BLOCKS} blocks, got {len(value)}")
+    try:
+        return [block.block() for block in _BLOCKS.validate_python(value)]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        index, *rest = first["loc"]
+        place = "".join(f".{part}" for part in rest[1:])  # rest[0] is the tag
+        said = first["msg"]
+        if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+            place, said = ".type", "should be text, image or document"
+        raise _invalid(f"{field}[{index}]{place}"[:200], said) from None
+
+
+def _invalid(field: str, said: str) -> ProblemError:
+    return ProblemError(Problem(422, "invalid", f"{field}: {said}", field=field))

@@ -1,0 +1,99 @@
+"""Handlers as ASGI apps: what they raise becomes a problem document, and `send` stays the server's own.
+
+Starlette would wrap `send` in its exception middleware; the hub recognises uvicorn's own and writes to it without a task for each
+reader. So this stands in the middleware's place. It decides no policy: which error has which status is the table below.
+"""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from agentkit.content import JsonValue
+from agentkit.errors import AgentKitError, ConfigurationError, EngineError, ThreadBusy, WireError
+from agentkit_transports.asgi import Receive, Scope, Send
+from agentkit_transports.problem import MEDIA_TYPE, Problem, ProblemError
+
+logger = logging.getLogger("agentkit.server")
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+_STATUS: dict[type[AgentKitError], int] = {
+    WireError: 400,
+    ThreadBusy: 409,
+    ConfigurationError: 422,
+    EngineError: 503,
+}
+
+
+class JSONResponse(Response):
+    """A JSON answer that no cache keeps."""
+
+    media_type = "application/json"
+
+    def __init__(
+        self, content: JsonValue, status_code: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        super().__init__(body.encode(), status_code, {"Cache-Control": "no-store", **(headers or {})})
+        self.raw_headers.append((b"x-content-type-options", b"nosniff"))
+
+
+class ProblemResponse(JSONResponse):
+    """A problem document (RFC 9457)."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(problem.body(), problem.status, headers)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return what a client may know of an error. What is not ours is a bare 500."""
+    match error:
+        case ProblemError():
+            return error.problem
+        case HTTPException():
+            code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+            return Problem(error.status_code, code)
+        case AgentKitError():
+            for kind, status in _STATUS.items():
+                if isinstance(error, kind):
+                    detail = "the engine cannot be reached" if status == 503 else str(error)
+                    return Problem(status, error.code, detail)
+        case _:
+            pass
+    return Problem(500, "internal")
+
+
+def response_of(error: Exception, scope: Scope) -> ProblemResponse:
+    """Return the answer for an error, and log what is our own fault."""
+    problem = problem_of(error)
+    if problem.status >= 500 and not isinstance(error, ProblemError):
+        logger.error("%s %s failed", scope.get("method", ""), scope["path"], exc_info=error)
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    if problem.retry_after_ms is not None:
+        headers["Retry-After"] = str(-(-problem.retry_after_ms // 1000))
+    return ProblemResponse(problem, headers)
+
+
+class Endpoint:
+    """A handler as an ASGI app."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. What breaks after the answer has begun is raised: the server then breaks the connection."""
+        try:
+            response = await self._handler(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            response = response_of(error, scope)
+        await response(scope, receive, send)

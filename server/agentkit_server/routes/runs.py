@@ -1,0 +1,179 @@
+"""Start a run, chat, look at a run, wait for it, stop it."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agentkit.content import JsonValue
+from agentkit.envelope import timestamp
+from agentkit.history import RunRecord
+from agentkit.log import NOW, Topic
+from agentkit_server.body import read_json
+from agentkit_server.inputs import CancelBody, ChatBody, RunBody, read_input
+from agentkit_server.problems import Endpoint, JSONResponse
+from agentkit_server.routes.feeds import THREAD, FeedResponse, run_ended
+from agentkit_server.routes.pages import page_of
+from agentkit_server.service import ENDED, RunOrder, Service, failure
+from agentkit_transports.encoder import View
+from agentkit_transports.problem import Problem, ProblemError
+from agentkit_transports.sse import open_feed
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def routes(service: Service) -> Iterable[Route]:
+    """Return this room's routes."""
+    rooms = _Runs(service)
+    return [
+        Route(f"{THREAD}/runs", Endpoint(rooms.start), methods=["POST"]),
+        Route(f"{THREAD}/runs", Endpoint(rooms.list), methods=["GET"]),
+        Route(f"{THREAD}/runs/{{run}}", Endpoint(rooms.show), methods=["GET"]),
+        Route(f"{THREAD}/runs/{{run}}/cancel", Endpoint(rooms.cancel), methods=["POST"]),
+        Route(f"{THREAD}/chat", Endpoint(rooms.chat), methods=["POST"]),
+    ]
+
+
+class _Runs:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def start(self, request: Request) -> Response:
+        service, topic = self._service, self._topic(request)
+        body = await self._read(request, RunBody)
+        order = RunOrder(read_input(body.input), body.reasoning, body.on_busy == "queue", body.metadata)
+        if not _wants_feed(request):
+            handle = await service.start(topic, order)
+            return _accepted(request, topic, handle.id)
+        before = await service.hub.locate(topic, NOW)
+        handle = await service.start(topic, order)
+        run = handle.id
+
+        async def leave() -> None:
+            if body.on_disconnect == "cancel" and not service.draining:
+                await service.cancel(topic, run, "the client left")
+
+        view = View(exposure=service.settings.exposure, run=run)
+        feed = await open_feed(
+            service.hub, topic, view, before.cursor, given=False, has_ended=run_ended(service, topic, run)
+        )
+        if feed is None:  # cannot be: no cursor was given
+            return _accepted(request, topic, run)
+        response = FeedResponse(feed, on_leave=leave)
+        response.headers["Location"] = _run_path(request, topic, run)
+        return response
+
+    async def chat(self, request: Request) -> Response:
+        service, topic = self._service, self._topic(request)
+        body = await self._read(request, ChatBody)
+        order = RunOrder(read_input(body.message, "message"), body.reasoning, body.on_busy == "queue")
+        handle = await service.start(topic, order)
+        record = await service.wait(topic, handle.id, service.settings.chat_timeout)
+        if record.status not in ENDED:
+            return _accepted(request, topic, handle.id)
+        problem = failure(record)
+        if problem is not None:
+            raise ProblemError(problem)
+        answer: dict[str, JsonValue] = {"text": record.text, "run": record.run}
+        if record.refusal is not None:
+            answer["refusal"] = record.refusal
+        return JSONResponse(answer)
+
+    async def list(self, request: Request) -> Response:
+        topic = self._topic(request)
+        records = await self._service.engine.threads.runs(topic)
+        return JSONResponse(
+            page_of(
+                request,
+                "runs",
+                [_body(topic, record) for record in records],
+                key="run",
+                most=self._service.settings.page_size,
+            )
+        )
+
+    async def show(self, request: Request) -> Response:
+        service, topic, run = self._service, self._topic(request), request.path_params["run"]
+        seconds = _wait(request, service.settings.wait_timeout)
+        record = await service.wait(topic, run, seconds) if seconds else await service.record(topic, run)
+        return JSONResponse(_body(topic, record))
+
+    async def cancel(self, request: Request) -> Response:
+        topic, run = self._topic(request), request.path_params["run"]
+        body = CancelBody()
+        if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+            body = await self._read(request, CancelBody)
+        record = await self._service.cancel(topic, run, body.reason)
+        return JSONResponse({"run": record.run, "status": record.status}, 202)
+
+    def _topic(self, request: Request) -> Topic:
+        return self._service.topic(request.path_params["agent"], request.path_params["thread"])
+
+    async def _read(self, request: Request, model: type[M]) -> M:
+        settings = self._service.settings
+        return await read_json(request, model, max_size=settings.body_size, max_depth=settings.json_depth)
+
+
+def _wants_feed(request: Request) -> bool:
+    kinds = request.headers.get("accept", "").lower().split(",")
+    return any(kind.partition(";")[0].strip() == "text/event-stream" for kind in kinds)
+
+
+def _wait(request: Request, most: float) -> float:
+    values = request.query_params.getlist("wait")
+    if not values:
+        return 0.0
+    text = values[0]
+    if len(values) > 1 or not (text.isascii() and text.isdigit() and len(text) < 5):
+        raise ProblemError(Problem(400, "malformed", "wait is a whole number of seconds", field="wait"))
+    return min(float(text), most)
+
+
+def _accepted(request: Request, topic: Topic, run: str) -> Response:
+    path = _run_path(request, topic, run)
+    feed = f"{path.rpartition('/runs/')[0]}/events?" + urlencode({"run": run, "after": "earliest"})
+    return JSONResponse({"run": run, "thread": topic.thread, "events": feed}, 202, {"Location": path})
+
+
+def _run_path(request: Request, topic: Topic, run: str) -> str:
+    root = request.scope.get("root_path", "").rstrip("/")
+    return f"{quote(root)}/v1/agents/{topic.agent}/threads/{topic.thread}/runs/{run}"
+
+
+def _body(topic: Topic, record: RunRecord) -> dict[str, JsonValue]:
+    """Return what clients see of a run. Absent is omitted."""
+    out: dict[str, JsonValue] = {
+        "run": record.run,
+        "agent": topic.agent,
+        "thread": topic.thread,
+        "status": record.status,
+        "created": timestamp(record.created),
+    }
+    if record.metadata:
+        out["metadata"] = dict(record.metadata)
+    if record.ended is None:
+        return out
+    usage = record.usage
+    out |= {
+        "ended": timestamp(record.ended),
+        "text": record.text,
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "total_tokens": usage.total_tokens,
+        },
+    }
+    if record.refusal is not None:
+        out["refusal"] = record.refusal
+    if record.finish:
+        out["finish"] = record.finish
+    if record.ended_badly:
+        out["message"] = record.message
+    if record.status == "failed":
+        out |= {"code": record.code, "retryable": record.retryable}
+    return out

@@ -1,0 +1,64 @@
+"""Agents, their threads, and a thread's messages: without what only the provider may read."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agentkit.content import JsonValue, Message, plain
+from agentkit.envelope import timestamp
+from agentkit_server.problems import Endpoint, JSONResponse
+from agentkit_server.routes.feeds import THREAD
+from agentkit_server.routes.pages import limit_of
+from agentkit_server.service import Service
+
+OPAQUE = frozenset({"signature", "provider_state"})
+"""Members of blocks whose values never leave the server: clients learn how long they are."""
+
+
+def routes(service: Service) -> Iterable[Route]:
+    """Return this room's routes."""
+
+    async def agents(_: Request) -> Response:
+        return JSONResponse(service.directory.body())
+
+    async def threads(request: Request) -> Response:
+        agent = service.entry(request.path_params["agent"]).name
+        limit = limit_of(request, service.settings.page_size)
+        after = request.query_params.get("after", "")
+        found = await service.engine.threads.threads("", agent, after=after, limit=limit + 1)
+        page: list[JsonValue] = [
+            {
+                "thread": record.thread,
+                "created": timestamp(record.created),
+                "updated": timestamp(record.updated),
+                **({"title": record.title} if record.title else {}),
+            }
+            for record in found[:limit]
+        ]
+        out: dict[str, JsonValue] = {"threads": page}
+        if len(found) > limit:
+            out["next"] = found[limit - 1].thread
+        return JSONResponse(out)
+
+    async def messages(request: Request) -> Response:
+        topic = service.topic(request.path_params["agent"], request.path_params["thread"])
+        found = await service.engine.threads.messages(topic)
+        return JSONResponse({"messages": [visible(message) for message in found]})
+
+    return [
+        Route("/v1/agents", Endpoint(agents), methods=["GET"]),
+        Route("/v1/agents/{agent}/threads", Endpoint(threads), methods=["GET"]),
+        Route(f"{THREAD}/messages", Endpoint(messages), methods=["GET"]),
+    ]
+
+
+def visible(message: Message) -> dict[str, JsonValue]:
+    """Return a message as clients see it: each signature and provider state is `{"bytes": N}`."""
+    out: dict[str, Any] = plain(message)
+    for block in out["content"]:
+        for name in OPAQUE & block.keys():
+            block[name] = {"bytes": len(str(block[name]).encode())}
+    return out

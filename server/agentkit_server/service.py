@@ -1,0 +1,227 @@
+"""What routes and sockets share: find a thread, start a run, stop it, wait for it, and let all go at the end.
+
+It speaks no HTTP; what it refuses is a `ProblemError`. Owner of every thread is "" until there is authentication: `topic` is the one
+place that says so.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from agentkit.agent import Agent
+from agentkit.background import Work
+from agentkit.content import Block, JsonValue
+from agentkit.engine import Engine, Signal
+from agentkit.errors import ConfigurationError, ThreadBusy
+from agentkit.history import RunRecord
+from agentkit.log import NOW, Topic
+from agentkit.options import RunOptions
+from agentkit.reasoning import parse_reasoning
+from agentkit.thread_run import AgentRun
+from agentkit_server.directory import AgentDirectory, Entry
+from agentkit_server.settings import Settings
+from agentkit_transports.hub import Hub
+from agentkit_transports.problem import Problem, ProblemError
+
+logger = logging.getLogger("agentkit.server")
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
+"""Of agents, threads and runs in paths: what `Agent` takes."""
+ENDED = frozenset({"finished", "failed", "cancelled"})
+PAGE = 256
+"""Records that are looked through before the loop gets its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """A run that a client asks for, checked."""
+
+    input: str | list[Block]
+    reasoning: Mapping[str, JsonValue] | None = None
+    queue: bool = False
+    """True: wait for the thread's run. False: refuse if it has one."""
+    metadata: dict[str, JsonValue] | None = None
+
+
+class Service:
+    """One server's agents, engine and hub."""
+
+    def __init__(self, directory: AgentDirectory, engine: Engine, hub: Hub, settings: Settings) -> None:
+        self.directory = directory
+        self.engine = engine
+        self.hub = hub
+        self.settings = settings
+        self.draining = False
+        self._runs: dict[str, tuple[AgentRun, Work]] = {}
+
+    def topic(self, agent: str, thread: str) -> Topic:
+        """Return a thread's topic. A thread that was never used is an empty one.
+
+        Raises:
+            ProblemError: 404 for an unknown agent, 400 for what cannot be a thread's name.
+        """
+        self.entry(agent)
+        if not NAME.fullmatch(thread):
+            raise ProblemError(
+                Problem(400, "malformed", f"a thread's name matches {NAME.pattern}", field="thread")
+            )
+        return Topic("", agent, thread)
+
+    def entry(self, agent: str) -> Entry:
+        """Return an agent's entry.
+
+        Raises:
+            ProblemError: 404.
+        """
+        entry = self.directory.find(agent)
+        if entry is None:
+            raise ProblemError(Problem(404, "not_found", "no such agent", field="agent"))
+        return entry
+
+    async def start(self, topic: Topic, order: RunOrder) -> AgentRun:
+        """Start a run, which goes on whoever leaves.
+
+        Raises:
+            ProblemError: 409 busy thread, 422 impossible reasoning, 503 agent not available or server draining.
+            EngineError: the engine cannot be reached.
+        """
+        agent = self._usable(topic.agent)
+        options = RunOptions(metadata=dict(order.metadata or {}))
+        if order.reasoning is not None:
+            options["reasoning"] = order.reasoning
+        try:
+            parse_reasoning(order.reasoning)
+        except ConfigurationError as error:
+            raise ProblemError(Problem(422, "invalid", str(error), field="reasoning")) from None
+        try:
+            handle = await agent.start(
+                order.input,
+                thread=topic.thread,
+                owner=topic.owner,
+                on_busy="queue" if order.queue else "reject",
+                **options,
+            )
+        except ThreadBusy as error:
+            raise ProblemError(Problem(409, error.code, str(error))) from None
+        self._forget_ended()
+        self._runs[handle.id] = handle, handle.begin()
+        await anyio.lowlevel.checkpoint()  # the run is listening for a cancel from its first step on
+        return handle
+
+    async def cancel(self, topic: Topic, run: str, reason: str = "") -> RunRecord:
+        """Ask a run to stop, and return what is known of it now. One that has ended stays as it is.
+
+        Raises:
+            ProblemError: 404.
+        """
+        record = await self.record(topic, run)
+        if record.status not in ENDED:
+            signal = Signal("cancel", {"reason": reason or "a client asked"})
+            await self.engine.control.send(topic, run, signal)
+        return record
+
+    async def record(self, topic: Topic, run: str) -> RunRecord:
+        """Return what is known of a run.
+
+        Raises:
+            ProblemError: 404, no such run on this thread.
+        """
+        record = await self.engine.threads.get_run(topic, run) if NAME.fullmatch(run) else None
+        if record is None:
+            raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="run"))
+        return record
+
+    async def has_ended(self, topic: Topic, run: str) -> bool:
+        """Tell whether a run has ended.
+
+        Raises:
+            ProblemError: 404.
+        """
+        return (await self.record(topic, run)).status in ENDED
+
+    async def wait(self, topic: Topic, run: str, seconds: float) -> RunRecord:
+        """Return what is known of a run once it has ended, or after `seconds`.
+
+        Raises:
+            ProblemError: 404.
+        """
+        with anyio.move_on_after(seconds):
+            await self._until_end(topic, run)
+        return await self.record(topic, run)
+
+    async def _until_end(self, topic: Topic, run: str) -> None:
+        """Return once a run has ended: its record is written before its terminal event is told."""
+        tail = await self.engine.log.tail(topic)
+        woken = anyio.Event()
+
+        def wake() -> None:
+            woken.set()
+
+        stop = tail.on_wake(wake)
+        try:
+            cursor = tail.after(NOW, 0).cursor
+            while not await self.has_ended(topic, run):
+                told = False
+                while not told:
+                    await woken.wait()
+                    woken = anyio.Event()
+                    page = tail.after(cursor, PAGE)
+                    while page.records and not told:
+                        cursor = page.cursor
+                        told = any(record.terminal and record.run == run for record in page.records)
+                        page = tail.after(cursor, PAGE)
+                        await anyio.lowlevel.checkpoint()
+                    told = told or page.gap is not None
+                    cursor = page.cursor
+        finally:
+            stop()
+
+    async def drain(self) -> None:
+        """Let runs finish, or cancel them; then say farewell to every watcher. It ends within the settings' two timeouts and a little."""
+        self.draining = True
+        self._forget_ended()
+        with anyio.move_on_after(self.settings.drain_timeout):
+            for _, work in list(self._runs.values()):
+                await work.join()
+        self._forget_ended()
+        for handle, _ in self._runs.values():
+            handle.cancel("the server stops")
+        with anyio.move_on_after(self.settings.farewell_timeout):
+            for _, work in list(self._runs.values()):
+                await work.join()
+        self._forget_ended()
+        for handle, work in self._runs.values():
+            logger.error("run %s did not stop and was abandoned", handle.id)
+            work.cancel()
+        aborted = await self.hub.drain(grace=self.settings.farewell_timeout)
+        if aborted:
+            logger.warning("%d connections did not take their farewell and were dropped", aborted)
+
+    def _forget_ended(self) -> None:
+        for run in [run for run, (_, work) in self._runs.items() if work.done]:
+            del self._runs[run]
+
+    def _usable(self, name: str) -> Agent:
+        if self.draining:
+            raise ProblemError(Problem(503, "draining", "the server stops; ask again", retry_after_ms=2000))
+        entry = self.entry(name)
+        if entry.agent is None:
+            raise ProblemError(
+                Problem(503, "agent_unavailable", entry.note or "not available", field="agent")
+            )
+        return entry.agent
+
+
+def failure(record: RunRecord) -> Problem | None:
+    """Return the problem that a run's bad end is to somebody who waits for its answer, or None for a good end."""
+    match record.status:
+        case "failed":
+            status = 502 if record.code.startswith("model") else 500
+            return Problem(status, record.code or "failed", record.message)
+        case "cancelled":
+            return Problem(409, "cancelled", record.message)
+        case _:
+            return None
