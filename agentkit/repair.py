@@ -5,10 +5,10 @@ dialects' matter. It does not judge text or thinking.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from agentkit.content import Block, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from agentkit.content import Block, Message, TextBlock, ToolResultBlock, ToolUseBlock, plain
 
 INTERRUPTED = "This call was interrupted before it gave a result. What it had already done is not known."
 """What stands for a result that never came. Not a refusal: the model must not read that somebody said no."""
@@ -22,7 +22,8 @@ def parsed_input(call: ToolUseBlock) -> dict[str, object] | None:
         value = json.loads(call.input)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    # JSON can escape half a surrogate pair; no request that holds one is accepted.
+    return plain(value) if isinstance(value, dict) else None
 
 
 def is_whole(call: ToolUseBlock) -> bool:
@@ -33,17 +34,14 @@ def is_whole(call: ToolUseBlock) -> bool:
 def repair(messages: Sequence[Message]) -> list[Message]:
     """Return the messages as a model may get them.
 
-    Calls that broke off go, and results that answer no call of the turn before them. A call without a result gets one with status
+    Calls that broke off go, a second call of one id in a turn goes (no result could say which it answers), and results that answer no
+    call of the turn before them go. A call without a result gets one with status
     `interrupted`. The results of a turn stand in one `tool` message directly after it, in the order of its calls. Messages that are
     empty afterwards go.
     """
     out: list[Message] = []
     for position, message in enumerate(messages):
-        if message.role != "assistant":
-            kept: Iterable[Block] = (b for b in message.content if not isinstance(b, ToolResultBlock))
-        else:
-            kept = (b for b in message.content if not isinstance(b, ToolUseBlock) or is_whole(b))
-        content = tuple(kept)
+        content = tuple(_kept(message))
         if not content:
             continue
         out.append(message if content == message.content else replace(message, content=content))
@@ -52,6 +50,20 @@ def repair(messages: Sequence[Message]) -> list[Message]:
             answers = tuple(_answer(call, results.get(call.id)) for call in calls)
             out.append(Message("tool", answers, run=message.run))
     return out
+
+
+def _kept(message: Message) -> Iterator[Block]:
+    """Yield the blocks that stay: in a turn all but broken calls and those that repeat an id, elsewhere all but results."""
+    seen: set[str] = set()
+    for block in message.content:
+        if message.role != "assistant":
+            if not isinstance(block, ToolResultBlock):
+                yield block
+        elif not isinstance(block, ToolUseBlock):
+            yield block
+        elif is_whole(block) and block.id not in seen:
+            seen.add(block.id)
+            yield block
 
 
 def _results(messages: Iterable[Message]) -> dict[str, ToolResultBlock]:

@@ -5,11 +5,11 @@ out and told by a notice, never turned into text.
 Source: docs.claude.com "Messages", "Extended thinking", "Tool use", "Citations" (read 2026-11-30).
 """
 
+import base64
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any, Final
 
 from agentkit.content import (
@@ -24,12 +24,15 @@ from agentkit.content import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    plain,
     valid_text,
 )
 from agentkit.dialects.anthropic_blocks import NAME
-from agentkit.dialects.base import HTTPParts, Target, origin
+from agentkit.dialects.base import HTTPParts, Profile, Target, merged, origin
 from agentkit.errors import ConfigurationError, quote
 from agentkit.model import ModelRequest, Notice
+from agentkit.reasoning import EFFORTS as EFFORTS_OF_ALL
+from agentkit.reasoning import Effort, ReasoningSetting
 from agentkit.repair import parsed_input, repair
 
 VERSION: Final = "2023-06-01"
@@ -38,6 +41,11 @@ MAX_TOKENS: Final = 8192
 """The wire demands a limit. This one is in the reach of every model that is still served, and long enough for an answer."""
 MIN_BUDGET: Final = 1024
 """The least thinking that the provider takes, in tokens."""
+
+MAX_OUTPUT: Final = 64_000
+"""Tokens that most models can give, thinking included: an effort, which names no number, never asks for more."""
+EFFORTS: Final[tuple[Effort, ...]] = ("low", "medium", "high", "max")
+"""What `output_config.effort` takes where a profile does not say otherwise."""
 
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -73,25 +81,13 @@ def encode_request(request: ModelRequest, target: Target) -> HTTPParts:
         body["stop_sequences"] = list(request.stop)
     if request.output_schema is not None:
         body["output_config"] = {"format": {"type": "json_schema", "schema": request.output_schema}}
-    body |= _reasoning(request, options)
+    body = merged(body, _reasoning(request, target.profile, options))
     body["stream"] = True
     headers = {"anthropic-version": VERSION}
     if betas:
         headers["anthropic-beta"] = betas if isinstance(betas, str) else ",".join(betas)
-    body = merged(merged(dict(target.profile.options), body), options)
+    body = merged(merged(target.profile.options, body), options)
     return HTTPParts("/v1/messages", body, headers, tuple(conversation.notices()))
-
-
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the members of `over`, objects merged and everything else replaced. Neither is changed or shared."""
-    out = {name: deepcopy(value) for name, value in base.items() if name not in over}
-    for name, value in over.items():
-        below = base.get(name)
-        if isinstance(value, Mapping) and isinstance(below, Mapping):
-            out[name] = merged(below, value)
-        else:
-            out[name] = deepcopy(value)
-    return out
 
 
 def _system(request: ModelRequest) -> str:
@@ -112,23 +108,18 @@ def _tool_choice(request: ModelRequest) -> dict[str, str]:
             return {"type": "tool", "name": name}
 
 
-def _reasoning(request: ModelRequest, options: Mapping[str, Any]) -> dict[str, Any]:
+def _reasoning(request: ModelRequest, profile: Profile, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body's members that say how much to think, with `max_tokens` above the budget."""
     setting = request.reasoning
     if setting is None:
         return {}
-    effort = isinstance(options.get("output_config"), Mapping) and "effort" in options["output_config"]
-    if "thinking" in options or effort:
+    config = options.get("output_config")
+    if "thinking" in options or (isinstance(config, Mapping) and "effort" in config):
         raise ConfigurationError(
             "reasoning= and a provider option (thinking, output_config.effort) say the same: give one of them"
         )
     if setting.off:
         return {"thinking": {"type": "disabled"}}
-    budget = setting.as_budget()
-    if budget < MIN_BUDGET:
-        raise ConfigurationError(
-            f"reasoning budget must be at least {MIN_BUDGET} tokens for Anthropic, got {budget}"
-        )
     if request.temperature not in (None, 1):
         raise ConfigurationError(
             f"Anthropic takes no temperature beside reasoning, got {request.temperature}"
@@ -137,7 +128,27 @@ def _reasoning(request: ModelRequest, options: Mapping[str, Any]) -> dict[str, A
         raise ConfigurationError(
             f'Anthropic takes only tool_choice "auto" or "none" beside reasoning, got {quote(request.tool_choice)}'
         )
+    if profile.adaptive_thinking:
+        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": _effort(setting, profile)}}
+    return _budget(setting, request, options)
+
+
+def _effort(setting: ReasoningSetting, profile: Profile) -> str:
+    """Return the effort that the model takes: the one that was asked for, or the next above, or the highest."""
+    known = profile.efforts or EFFORTS
+    wanted = EFFORTS_OF_ALL.index(setting.as_effort())
+    return next((effort for effort in known if EFFORTS_OF_ALL.index(effort) >= wanted), known[-1])
+
+
+def _budget(setting: ReasoningSetting, request: ModelRequest, options: Mapping[str, Any]) -> dict[str, Any]:
     limit = options.get("max_tokens") or request.max_tokens or MAX_TOKENS
+    budget = setting.as_budget()
+    if setting.budget is None:
+        budget = max(MIN_BUDGET, min(budget, MAX_OUTPUT - limit))
+    if budget < MIN_BUDGET:
+        raise ConfigurationError(
+            f"reasoning budget must be at least {MIN_BUDGET} tokens for Anthropic, got {budget}"
+        )
     if limit <= budget and "max_tokens" in options:
         raise ConfigurationError(f"max_tokens {limit} must be above the reasoning budget of {budget}")
     # The wire counts thinking in max_tokens; the caller meant the answer.
@@ -182,14 +193,16 @@ class _Conversation:
 
     def _assistant(self, message: Message, *, last: bool) -> list[dict[str, Any]]:
         self._ids.begin_turn()
-        own = [block for block in message.content if isinstance(block, ProviderBlock) and self._is_own(block)]
-        states = [json.loads(block.provider_state) for block in own]
-        answered = {state.get("tool_use_id") for state in states}
+        states = {
+            place: state
+            for place, block in enumerate(message.content)
+            if isinstance(block, ProviderBlock) and (state := self._own_state(block))
+        }
+        answered = {state.get("tool_use_id") for state in states.values()}
         out: list[dict[str, Any]] = []
-        for block in message.content:
+        for place, block in enumerate(message.content):
             if isinstance(block, ProviderBlock):
-                state = states.pop(0) if block in own else None
-                out += self._provider(state, answered, last=last)
+                out += self._provider(states.get(place), answered, last=last)
             else:
                 out += self._assistant_block(block)
         return out
@@ -199,42 +212,42 @@ class _Conversation:
             case ThinkingBlock():
                 return self._thinking(block)
             case TextBlock() if block.text.strip():
-                return [{"type": "text", "text": valid_text(block.text), **self._state(block)}]
+                return [{"type": "text", "text": valid_text(block.text), **self._own_state(block)}]
             case RefusalBlock() if block.refusal.strip():
                 return [{"type": "text", "text": valid_text(block.refusal)}]
             case ToolUseBlock():
                 call_id = self._ids.open(block.id)
                 call = {"type": "tool_use", "id": call_id, "name": block.name, "input": parsed_input(block)}
-                return [call | self._state(block)]
+                return [call | self._own_state(block)]
             case ImageBlock() | DocumentBlock():
                 self._left_out["assistant_media"] += 1
         return []
 
-    def _is_own(self, block: ThinkingBlock | TextBlock | ToolUseBlock | ProviderBlock) -> bool:
-        return block.origin == self._own and (
-            not isinstance(block, ProviderBlock) or block.provider_state_format == NAME
-        )
-
-    def _state(self, block: TextBlock | ToolUseBlock) -> dict[str, Any]:
-        """Return what the provider sent with a text or a call and wants back: citations, a caller."""
-        if not (block.provider_state and block.provider_state_format == NAME and self._is_own(block)):
+    def _own_state(self, block: ThinkingBlock | TextBlock | ToolUseBlock | ProviderBlock) -> dict[str, Any]:
+        """Return what the provider sent with a block and wants back: citations, a caller, all of it; {} where that is not its own."""
+        if block.origin != self._own or not block.provider_state or block.provider_state_format != NAME:
             return {}
-        state: dict[str, Any] = json.loads(block.provider_state)
-        return state
+        try:
+            state = json.loads(block.provider_state)
+        except (ValueError, RecursionError):
+            return {}
+        # JSON can escape half a surrogate pair; no request that holds one is accepted.
+        return plain(state) if isinstance(state, dict) else {}
 
     def _thinking(self, block: ThinkingBlock) -> list[dict[str, Any]]:
-        if self._is_own(block):
-            if block.replayable_as(NAME):
-                return [json.loads(block.provider_state or "")]
-            if signature := block.signature_replayable_as(NAME):
-                return [{"type": "thinking", "thinking": block.thinking, "signature": signature}]
-            if self._target.profile.unsigned_thinking and block.thinking:
-                return [{"type": "thinking", "thinking": block.thinking, "signature": ""}]
-            if not (block.thinking or block.signature):
-                return []
-            self._left_out["unsigned_thinking"] += 1
-        else:
+        if not (block.thinking or block.signature or block.provider_state):
+            return []  # it broke off before it said anything
+        if block.origin != self._own:
             self._left_out["foreign_thinking"] += 1
+            return []
+        if state := self._own_state(block):
+            return [state]
+        if signature := block.signature_replayable_as(NAME):
+            return [{"type": "thinking", "thinking": block.thinking, "signature": signature}]
+        if block.thinking and self._target.profile.unsigned_thinking:
+            return [{"type": "thinking", "thinking": block.thinking, "signature": ""}]
+        if block.thinking:
+            self._left_out["unsigned_thinking"] += 1
         return []
 
     def _provider(
@@ -293,9 +306,15 @@ _LEFT_OUT: Final = {
 
 
 def _source(block: ImageBlock | DocumentBlock) -> dict[str, str]:
+    if block.data and not block.media_type:
+        raise ConfigurationError(f"{block.type} data needs a media_type")
+    if block.data and block.media_type == "text/plain":
+        try:
+            text = base64.b64decode(block.data, validate=True).decode()
+        except ValueError as error:
+            raise ConfigurationError(f"{block.type} data is not UTF-8 in base64: {error}") from None
+        return {"type": "text", "media_type": block.media_type, "data": text}
     if block.data:
-        if not block.media_type:
-            raise ConfigurationError(f"{block.type} data needs a media_type")
         return {"type": "base64", "media_type": block.media_type, "data": block.data}
     if not block.url:
         raise ConfigurationError(f"a {block.type} block needs data or a url")
