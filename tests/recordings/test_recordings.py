@@ -5,7 +5,7 @@ tables below are the only place that maps them to ours. Decisions of ours that d
 
 - An error in the stream makes `finish` `error`, also after a finish reason (bugcases policy 8); the catalogue keeps the finish reason.
 - A chat stream that ends with `[DONE]` and no finish reason reads as `stop`, or `tool_calls` (policy 6); the catalogue says null.
-- Responses and Gemini say stop or completed also where they call tools; ours is `tool_calls` then (policy 7).
+- Responses, Gemini and Ollama say stop or completed also where they call tools; ours is `tool_calls` then (policy 7).
 - Our output tokens hold the reasoning too; some chat servers count it apart (completion_tokens 27 of a total that has 340 more than
   the prompt's): there the total says it.
 - A call whose end was not seen has no `args` (policy 10); the catalogue parses what came.
@@ -39,7 +39,7 @@ FINISH = {
     "refusal": "refusal", "pause_turn": "pause", "content_filter": "content_filter", "failed": "error",
     None: None,
 }  # fmt: skip
-CALLS_ARE_A_FINISH = {"openai-responses", "gemini"}
+CALLS_ARE_A_FINISH = {"openai-responses", "gemini", "ollama"}
 
 THINKING = {
     "anthropic-thinking": "plain", "anthropic-redacted": "block",
@@ -72,7 +72,7 @@ USAGE: dict[str, Callable[[Json], Json]] = {
         "output_tokens": max(u["completion_tokens"], u["total_tokens"] - u["prompt_tokens"]),
     },
     "openai-responses": lambda u: {"input_tokens": u["input_tokens"], "output_tokens": u["output_tokens"]},
-    "gemini": lambda u: {"input_tokens": u["promptTokenCount"]},
+    "gemini": lambda u: {"input_tokens": u["promptTokenCount"] + u.get("toolUsePromptTokenCount", 0)},
     "ollama": lambda u: {"input_tokens": u["prompt_eval_count"], "output_tokens": u["eval_count"]},
 }
 """The members of our usage that the catalogue's usage fixes, by dialect."""
