@@ -86,7 +86,7 @@ class Reader:
     """A place in a topic's log and a way out."""
 
     __slots__ = (
-        "_group", "_is_over", "_on_end", "_outlet", "_owes_beat", "_work",
+        "_group", "_has_ended", "_is_past", "_on_end", "_outlet", "_owes_beat", "_work",
         "due", "epoch", "frames", "is_closed", "is_live", "seq", "state", "told",
     )  # fmt: skip
 
@@ -123,8 +123,9 @@ class Reader:
         """True while the flush writes to it."""
         self.is_closed = False
         self.due = 0
-        self._is_over = has_ended
-        """True where nothing follows the ring's end, or the terminal record has passed."""
+        self._has_ended = has_ended
+        self._is_past = False
+        """True once the terminal record of its view's run has passed."""
         self._owes_beat = False
         """True where a sign of life is due that only its task can send."""
         self._work: Work | None = None
@@ -219,7 +220,7 @@ class Reader:
         if batch.told:
             self.told = batch.told
         if batch.is_last:
-            self._is_over = True
+            self._is_past = True
 
     def _owes_position(self) -> bool:
         return self.seq - self.told >= self._group.settings.position_records
@@ -261,20 +262,19 @@ class Reader:
         if self.state is _UNKNOWN:
             self.state = await self._fold()
         while not self.is_closed:
-            batch = None if self._is_over and self._is_at_end() else await self._next()
+            batch = None if self._is_past else await self._next()
             if batch is not None:
                 await self._pass_on(batch)
-                if not batch.is_last:
-                    lag.check(self._group.tail.head - self.seq)
-                    await asyncio.sleep(0)  # one that has left takes all at once: it must not hold the loop
-                    continue
-            if self._is_over:
+                lag.check(self._group.tail.head - self.seq)
+                await asyncio.sleep(0)  # one that has left takes all at once: it must not hold the loop
+            elif self._is_past or self._has_ended:
                 await self._send(self.frames.encoder.end(self.cursor))
                 return "ended"
-            if self._outlet.is_direct and self._is_at_end():
+            elif self._outlet.is_direct and self._is_at_end():
                 self._go_live()
                 return None
-            await self._wait()
+            else:
+                await self._wait()
         return None
 
     async def _pass_on(self, batch: Batch) -> None:

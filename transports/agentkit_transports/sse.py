@@ -163,7 +163,7 @@ class SSEFeed:
                 try:
                     async with waiting:
                         if (await receive())["type"] == "http.disconnect":
-                            self._over = self._over or "gone"
+                            self._over = "gone"
                 except TimeoutError:
                     if not waiting.expired():
                         raise
