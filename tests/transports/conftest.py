@@ -7,10 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
-from agentkit_transports.hub import Hub, HubSettings
-from agentkit_transports.outlet import Batch, Outlet, SlowReader
 
 from agentkit.log import EARLIEST, NOW, Cursor, Draft, Gap, Page, Record, Tail, Topic
+from agentkit_transports.hub import Hub, HubSettings
+from agentkit_transports.outlet import Batch, Outlet, SlowReader
 
 TOPIC = Topic("", "planner", "t1")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import anyio
 import pytest
-from agentkit_transports.encoder import View
-from agentkit_transports.hub import Hub, HubSettings, Reader
-from agentkit_transports.reader import EndReason
 
 from agentkit.errors import EngineError
 from agentkit.log import EARLIEST, NOW, Cursor, Draft, Gap, Topic
 from agentkit.sse import SSEDecoder
+from agentkit_transports.encoder import View
+from agentkit_transports.hub import Hub, HubSettings, Reader
+from agentkit_transports.reader import EndReason
 
 pytestmark = pytest.mark.anyio
 
