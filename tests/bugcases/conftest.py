@@ -9,9 +9,6 @@ import pytest
 
 from agentkit.dialects.table import DIALECTS
 
-REPLAY_DIALECTS = frozenset({"anthropic-messages", "openai-chat"})
-"""Dialects whose sending side is built: their replay cases are run."""
-
 
 def load_cases(config: pytest.Config) -> list[tuple[Path, dict[str, Any]]]:
     """Return each case with its folder."""
@@ -20,8 +17,8 @@ def load_cases(config: pytest.Config) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def is_built(case: dict[str, Any]) -> bool:
-    """Tell whether the half of the dialect that a case is about is built."""
-    return case["dialect"] in (DIALECTS if case["kind"] == "stream" else REPLAY_DIALECTS)
+    """Tell whether the dialect that a case is about is built."""
+    return case["dialect"] in DIALECTS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
