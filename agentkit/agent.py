@@ -192,7 +192,7 @@ class Agent:
                 await self.engine.leases.release(lease)
             raise
         handle = self._handle(topic, spec, on_busy, record=record, lease=lease, detached=True)
-        handle.begin()
+        await handle.asked()
         return handle
 
     # having a say in a run
@@ -410,7 +410,7 @@ class Agent:
             works.add(own[0])
             return own[0]
 
-        return AgentRun(task.run, topic.thread, start, detached=detached)
+        return AgentRun(task.run, topic.thread, start, task.asked, detached=detached)
 
 
 def _check_name(what: str, name: str) -> str:

@@ -85,7 +85,7 @@ def _ignore(_: object) -> None:
 
 def _spawn_trio(work: Callable[[], Awaitable[object]], name: str) -> Work:
     trio = sys.modules.get("trio")
-    if trio is None:
+    if trio is None or not trio.lowlevel.in_trio_run():
         raise RuntimeError(f"{name}: no event loop is running")
     handle = Work(name, trio.lowlevel.current_trio_token().run_sync_soon)
 

@@ -47,12 +47,24 @@ class AgentRun(RunStream):
     """
 
     def __init__(
-        self, run: Run, thread: str, start: Callable[[EventBuffer], Work], *, detached: bool
+        self,
+        run: Run,
+        thread: str,
+        start: Callable[[EventBuffer], Work],
+        asked: anyio.Event,
+        *,
+        detached: bool,
     ) -> None:
         super().__init__(start, detached=detached)
+        self._asked = asked
         self.id = run.id
         self.thread = thread
         self._run = run
+
+    async def asked(self) -> None:
+        """Start the run if it has not started, and return once it stands in its thread's queue."""
+        self.begin()
+        await self._asked.wait()
 
     def cancel(self, reason: str = "", *, mode: CancelMode = "now") -> None:
         """Stop the run; it ends with `run.cancelled`, and the thread keeps the partial answer. See `Run.cancel`."""
@@ -116,6 +128,8 @@ class ThreadRun:
         self._listeners = listeners or Listeners()
         self._emitter: Emitter | None = None
         self._buffer = EventBuffer()
+        self.asked = anyio.Event()
+        """Set once the run stands in the thread's queue (or has ended before): whoever starts the next one comes after it."""
 
     async def work(self, buffer: EventBuffer) -> None:
         """Run to the end, and close the buffer with it."""
@@ -127,6 +141,7 @@ class ThreadRun:
         except AgentKitError as error:
             self.run.error = error
         finally:
+            self.asked.set()
             with anyio.CancelScope(shield=True):
                 if stop_listening is not None:
                     stop_listening()
@@ -139,6 +154,7 @@ class ThreadRun:
         leases = self._engine.leases
         if self._lease is None and self._on_busy == "interrupt":
             await self._interrupt_holder()
+        self.asked.set()
         if self._lease is None:
             self._lease = await leases.acquire(self._topic, self.run.id, wait=self._on_busy != "reject")
         if self._lease is None:

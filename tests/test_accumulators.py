@@ -44,7 +44,12 @@ def test_the_seed_example_keeps_the_last_signature() -> None:
 
 def test_nothing_is_there_before_a_chunk() -> None:
     assert (Text().block(), Thinking().block(), Refusal().block()) == (None, None, None)
-    assert (Thinking().blocks(), ToolUses().blocks(), Images().blocks(), Response().blocks()) == ([], [], [], [])
+    assert (Thinking().blocks(), ToolUses().blocks(), Images().blocks(), Response().blocks()) == (
+        [],
+        [],
+        [],
+        [],
+    )
     assert Text().empty
     assert Thinking().empty
     assert ToolUses().empty
@@ -152,7 +157,9 @@ def test_a_response_keeps_all_kinds_in_order_with_their_origin() -> None:
     ]
     assert (response.usage, response.finish) == (Usage(3, 4), FinishChunk("stop", "end"))
     assert response.error == ErrorChunk("provider", "first")
-    assert response.message(run="r", partial=True) == Message("assistant", tuple(response.blocks()), "partial", "r")
+    assert response.message(run="r", partial=True) == Message(
+        "assistant", tuple(response.blocks()), "partial", "r"
+    )
 
 
 def test_reading_a_block_in_the_middle_changes_nothing() -> None:
@@ -188,6 +195,7 @@ def test_thinking_folds_as_a_plain_reading_says(chunks: list[ThinkingChunk]) -> 
     expected = []
     for index in sorted({chunk.index for chunk in chunks}):
         own = [chunk for chunk in chunks if chunk.index == index]
+        stated: list[tuple[str | None, str]]
         signed = [(c.signature, c.signature_format) for c in own if c.signature] or [("", "")]
         stated = [
             (c.provider_state, c.provider_state_format)

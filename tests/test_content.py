@@ -77,7 +77,7 @@ def test_the_seed_example_of_replayable_as() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "format", "replayable"),
+    ("block", "label", "replayable"),
     [
         pytest.param(ThinkingBlock("t"), "gemini", False, id="no state"),
         pytest.param(ThinkingBlock("t", "", "", "gemini"), "gemini", False, id="empty state"),
@@ -86,8 +86,10 @@ def test_the_seed_example_of_replayable_as() -> None:
         pytest.param(ThinkingBlock("t", "", "{}", "gemini"), "gemini", True, id="own"),
     ],
 )
-def test_state_is_replayable_only_in_its_own_format(block: ThinkingBlock, format: str, replayable: bool) -> None:  # noqa: A002
-    assert block.replayable_as(format) is replayable
+def test_state_is_replayable_only_in_its_own_format(
+    block: ThinkingBlock, label: str, replayable: bool
+) -> None:
+    assert block.replayable_as(label) is replayable
 
 
 def test_a_signature_is_replayable_only_in_its_own_format() -> None:

@@ -56,7 +56,9 @@ def test_thinking_is_a_block_with_reasoning_events_inside() -> None:
         ReasoningBlockStarted("r", 1, 1.0, b),
         Reasoning("r", 1, 1.0, b, ReasoningEvent("delta", "p", "a")),
         Reasoning("r", 1, 1.0, b, ReasoningEvent("summary", "p", "b")),
-        Reasoning("r", 1, 1.0, b, ReasoningEvent("signature", "p", None, {"signature": "sig", "format": "f"})),
+        Reasoning(
+            "r", 1, 1.0, b, ReasoningEvent("signature", "p", None, {"signature": "sig", "format": "f"})
+        ),
         Reasoning("r", 1, 1.0, b, ReasoningEvent("state", "p", None, {"state": '{"x":1}', "format": "g"})),
         ReasoningBlockFinished("r", 1, 1.0, b),
     ]
@@ -89,7 +91,12 @@ def test_text_refusal_and_image_are_told() -> None:
 
 def test_a_whole_call_is_ready_and_a_cut_one_is_not() -> None:
     assert map_all(
-        [ToolUseChunk("c1", "t", '{"a"', 0), ToolUseChunk("", "", ":1}", 0), BlockEndChunk(0), ToolUseChunk("c2", "t", "{", 1)]
+        [
+            ToolUseChunk("c1", "t", '{"a"', 0),
+            ToolUseChunk("", "", ":1}", 0),
+            BlockEndChunk(0),
+            ToolUseChunk("c2", "t", "{", 1),
+        ]
     ) == [
         ToolCallStarted("r", 1, 1.0, "r.1.0", "c1", "t"),
         ToolCallDelta("r", 1, 1.0, "r.1.0", "c1", '{"a"'),
@@ -103,7 +110,9 @@ def test_a_whole_call_is_ready_and_a_cut_one_is_not() -> None:
 def test_overlapping_blocks_are_kept_apart_by_index() -> None:
     assert [
         (event.type, getattr(event, "block", ""))
-        for event in map_all([ThinkingChunk("a", index=0), TextChunk("b", 1), ThinkingChunk("c", index=0), BlockEndChunk(0)])
+        for event in map_all(
+            [ThinkingChunk("a", index=0), TextChunk("b", 1), ThinkingChunk("c", index=0), BlockEndChunk(0)]
+        )
     ] == [
         ("reasoning_block.started", "r.1.0"),
         ("reasoning.delta", "r.1.0"),
@@ -117,10 +126,16 @@ def test_overlapping_blocks_are_kept_apart_by_index() -> None:
 
 def test_a_late_signature_does_not_open_its_block_again() -> None:
     types = [
-        event.type for event in map_all([ThinkingChunk("a"), BlockEndChunk(0), ThinkingChunk("", "sig", "f", index=0)])
+        event.type
+        for event in map_all([ThinkingChunk("a"), BlockEndChunk(0), ThinkingChunk("", "sig", "f", index=0)])
     ]
 
-    assert types == ["reasoning_block.started", "reasoning.delta", "reasoning_block.finished", "reasoning.signature"]
+    assert types == [
+        "reasoning_block.started",
+        "reasoning.delta",
+        "reasoning_block.finished",
+        "reasoning.signature",
+    ]
 
 
 def test_a_signature_alone_makes_a_block() -> None:

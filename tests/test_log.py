@@ -115,7 +115,23 @@ def test_size_counts_what_is_held() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "E", "E-", "-1", "E-01", "E--1", "E-+1", "E- 1", "E-1e3", "E-１", "E-99999999999999999", "é-1", "a" * 17 + "-1", "E-1\n", "E-1-2"],
+    [
+        "",
+        "E",
+        "E-",
+        "-1",
+        "E-01",
+        "E--1",
+        "E-+1",
+        "E- 1",
+        "E-1e3",
+        "E-１",
+        "E-99999999999999999",
+        "é-1",
+        "a" * 17 + "-1",
+        "E-1\n",
+        "E-1-2",
+    ],
 )
 def test_a_malformed_cursor_is_refused(text: str) -> None:
     with pytest.raises(WireError, match="cursor"):
