@@ -19,13 +19,14 @@ PLACED: Final = "placed"  # reasoning that the wire gives a place of its own
 class Blocks:
     """The order of blocks in one answer, and the one that is being written."""
 
-    __slots__ = ("_count", "_index", "_joiner", "_kind")
+    __slots__ = ("_count", "_half", "_index", "_joiner", "_kind")
 
     def __init__(self) -> None:
         self._count = 0
         self._kind = ""  # "" where no run is open
         self._index = 0
         self._joiner = SurrogateJoiner()
+        self._half = False  # the joiner holds something back
 
     @property
     def empty(self) -> bool:
@@ -42,8 +43,8 @@ class Blocks:
         """Add visible text."""
         if self._kind != TEXT:
             self._open(TEXT, out)
-        if not text.isascii() or self._joiner.pending:
-            text = self._joiner.feed(text)
+        if self._half or not text.isascii():
+            text = self._joined(text)
             if not text:
                 return
         out.append(TextChunk(text, self._index))
@@ -52,8 +53,8 @@ class Blocks:
         """Add reasoning that came without a place of its own."""
         if self._kind != THINKING:
             self._open(THINKING, out)
-        if not text.isascii() or self._joiner.pending:
-            text = self._joiner.feed(text)
+        if self._half or not text.isascii():
+            text = self._joined(text)
             if not text:
                 return
         out.append(ThinkingChunk(text, "", "", None, "", self._index))
@@ -62,14 +63,14 @@ class Blocks:
         """Add text that the provider wrote about its reasoning."""
         if self._kind != SUMMARY:
             self._open(SUMMARY, out)
-        if text := self._joiner.feed(text):
+        if text := self._joined(text):
             out.append(ThinkingChunk(text, "", "", None, "", self._index, True))
 
     def refusal(self, text: str, out: list[Chunk]) -> None:
         """Add words of a refusal."""
         if self._kind != REFUSAL:
             self._open(REFUSAL, out)
-        if text := self._joiner.feed(text):
+        if text := self._joined(text):
             out.append(RefusalChunk(text, self._index))
 
     def enter(self, index: int, out: list[Chunk]) -> None:
@@ -88,8 +89,9 @@ class Blocks:
 
     def release(self, out: list[Chunk]) -> None:
         """Give out what the open run held back: a surrogate half that never got its other half becomes U+FFFD."""
-        if not self._joiner.pending:
+        if not self._half:
             return
+        self._half = False
         half = self._joiner.flush()
         match self._kind:
             case "text":
@@ -98,6 +100,11 @@ class Blocks:
                 out.append(RefusalChunk(half, self._index))
             case _:
                 out.append(ThinkingChunk(half, "", "", None, "", self._index, self._kind == SUMMARY))
+
+    def _joined(self, text: str) -> str:
+        text = self._joiner.feed(text)
+        self._half = self._joiner.pending
+        return text
 
     def _open(self, kind: str, out: list[Chunk]) -> None:
         self.end(out)

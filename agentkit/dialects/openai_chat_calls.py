@@ -5,10 +5,10 @@ given out before its id and its name are known, because watchers are told both w
 gets one of our making.
 """
 
+import hashlib
 import json
 import re
 from typing import Any, Final
-from uuid import uuid4
 
 from agentkit.chunks import BlockEndChunk, Chunk, ToolUseChunk
 from agentkit.content import valid_text
@@ -77,9 +77,11 @@ class _Call:
 class ToolCalls:
     """The calls of one answer."""
 
-    __slots__ = ("_at", "_blocks", "_calls", "_changed", "_ids", "_last")
+    __slots__ = ("_at", "_blocks", "_calls", "_changed", "_ids", "_last", "seed")
 
     def __init__(self, blocks: Blocks) -> None:
+        self.seed = ""
+        """What tells this answer from others: ids of our making come from it, so that the same bytes read the same."""
         self._blocks = blocks
         self._calls: list[_Call] = []
         self._at: dict[object, _Call] = {}  # by wire index: the last call there
@@ -144,7 +146,7 @@ class ToolCalls:
             call = _Call(self._blocks.new())
             self._calls.append(call)
             if id_ in self._ids:  # two calls cannot share an id: results would be told apart by nothing
-                id_ = _new_id()
+                id_ = self._new_id(call)
         elif piece:
             self._blocks.end(out)
         self._last = call
@@ -207,20 +209,20 @@ class ToolCalls:
     def _release(self, call: _Call, out: list[Chunk]) -> None:
         half = call.joiner.flush()
         if not call.begun:
-            call.id = call.id or _new_id()
+            call.id = call.id or self._new_id(call)
             call.held.append(half)
             self._begin(call, out)
         elif half:
             out.append(_chunk(call, "", "", half))
 
+    def _new_id(self, call: _Call) -> str:
+        digest = hashlib.sha256(f"{self.seed}\n{call.index}".encode(errors="replace"))
+        return f"call_{digest.hexdigest()[:24]}"
+
 
 def _chunk(call: _Call, id_: str, name: str, piece: str) -> ToolUseChunk:
     state, call.state = call.state, None
     return ToolUseChunk(id_, name, piece, call.index, "", "", state, FORMAT if state else "")
-
-
-def _new_id() -> str:
-    return f"call_{uuid4().hex[:24]}"
 
 
 def _word(value: object) -> str:

@@ -22,7 +22,7 @@ from agentkit.dialects.base import parse_payload
 from agentkit.dialects.openai_chat_blocks import Blocks
 from agentkit.dialects.openai_chat_calls import ToolCalls
 from agentkit.dialects.openai_chat_details import ReasoningDetails
-from agentkit.dialects.openai_chat_errors import classify, looks_like_error, read_fault
+from agentkit.dialects.openai_chat_errors import classify, looks_like_error, read_fault, real_error
 from agentkit.dialects.openai_chat_usage import read_usage
 from agentkit.dialects.think_tags import ThinkTags
 from agentkit.errors import WireError, quote
@@ -62,6 +62,9 @@ _FIRST: Final = (0, None, "0")
 _REASONING: Final = ("reasoning_content", "reasoning", "thinking", "thought")
 """Names for one thing; where a delta has several, it says it several times, and the first counts."""
 
+_SEED: Final = 1000
+"""Characters of the first payload, in which the answer's id and time stand."""
+
 _Reader: TypeAlias = Callable[["ChatDecoder", Any, list[Chunk]], None]
 
 
@@ -77,6 +80,7 @@ class ChatDecoder:
         "_finish",
         "_payloads",
         "_raw_finish",
+        "_strings",
         "_tags",
         "_usage",
     )
@@ -86,6 +90,10 @@ class ChatDecoder:
         self._calls = ToolCalls(self._blocks)
         self._details = ReasoningDetails(self._blocks)
         self._tags = ThinkTags() if think_tags else None
+        # where one string goes without a second look; tags need that look
+        self._strings: dict[str, Callable[[str, list[Chunk]], None]] = {}
+        if not think_tags:
+            self._strings = {**dict.fromkeys(_REASONING, self._blocks.thinking), "content": self._blocks.text}
         self._finish: FinishReason | None = None
         self._raw_finish = ""
         self._usage: object = None
@@ -98,6 +106,8 @@ class ChatDecoder:
         if self._done or not data:
             return []  # after the end nothing counts; an empty payload is somebody's keep-alive
         out: list[Chunk] = []
+        if not self._payloads:
+            self._calls.seed = data[:_SEED]
         self._payloads += 1
         if len(data) < 16 and data.strip() == "[DONE]":
             self._end(out)
@@ -131,65 +141,81 @@ class ChatDecoder:
         return out
 
     def _payload(self, payload: dict[str, Any], out: list[Chunk]) -> None:
-        error = payload.get("error")
-        groq = payload.get("x_groq")
-        if type(groq) is dict:
-            error = error or groq.get("error")
-        choices = payload.get("choices")
+        get = payload.get
+        choices = get("choices")
+        error = real_error(get("error"))
+        usage = get("usage")
+        if "x_groq" in payload and type(groq := payload["x_groq"]) is dict:
+            error = error or real_error(groq.get("error"))
+            usage = usage or groq.get("usage")
         if choices:
-            self._choices(choices, out, broken=bool(error))
-        if usage := payload.get("usage"):
+            if type(choices) is not list:
+                raise WireError(f"{NAME} choices must be a list, got {quote(choices)}")
+            for choice in choices:
+                self._choice(choice, out, broken=bool(error))
+        if usage:
             self._take_usage(usage, out)
-        elif type(groq) is dict:
-            self._take_usage(groq.get("usage"), out)
         if error:
             self._error(error, out)
-        elif choices is None and "usage" not in payload and looks_like_error(payload):
+        elif not choices and not usage and looks_like_error(payload):
             self._error(payload, out)
 
-    def _choices(self, choices: Any, out: list[Chunk], *, broken: bool) -> None:
-        if type(choices) is not list:
-            raise WireError(f"{NAME} choices must be a list, got {quote(choices)}")
-        for choice in choices:
-            if type(choice) is not dict:
-                raise WireError(f"{NAME} choice must be an object, got {quote(choice)}")
-            if choice.get("index") not in _FIRST:
-                continue  # several answers at once (n > 1): the first is the one
-            delta = choice.get("delta")
-            if delta is None and self._blocks.empty:
-                delta = choice.get("message")  # a whole answer, sent as one payload
-            if delta:
-                self._delta(delta, out)
-            error = choice.get("error")
-            if finish := choice.get("finish_reason"):
-                self._finished(finish, out, broken=broken or bool(error))
-            if "usage" in choice:
-                self._take_usage(choice["usage"], out)
-            if error:
-                self._error(error, out)
+    def _choice(self, choice: Any, out: list[Chunk], *, broken: bool) -> None:
+        if type(choice) is not dict:
+            raise WireError(f"{NAME} choice must be an object, got {quote(choice)}")
+        get = choice.get
+        if get("index") not in _FIRST:
+            return  # several answers at once (n > 1): the first is the one
+        delta = get("delta")
+        if delta is None and self._blocks.empty:
+            delta = get("message")  # a whole answer, sent as one payload
+        if delta:
+            if type(delta) is not dict:
+                raise WireError(f"{NAME} delta must be an object, got {quote(delta)}")
+            self._delta(delta, out)
+        error = real_error(get("error"))
+        if finish := get("finish_reason"):
+            self._finished(finish, out, broken=broken or bool(error))
+        if "usage" in choice:
+            self._take_usage(choice["usage"], out)
+        if error:
+            self._error(error, out)
 
-    def _delta(self, delta: Any, out: list[Chunk]) -> None:
-        if type(delta) is not dict:
-            raise WireError(f"{NAME} delta must be an object, got {quote(delta)}")
-        said = [name for name, value in delta.items() if value and name in _READERS]
-        if len(said) == 1:
-            name = said[0]
-            _READERS[name](self, delta[name], out)
-        elif said:
-            self._several(delta, said, out)
+    def _delta(self, delta: dict[str, Any], out: list[Chunk]) -> None:
+        said = ""
+        text: Any = None
+        for name, value in delta.items():
+            if value and name in _READERS:
+                if said:
+                    self._several(delta, out)
+                    return
+                said, text = name, value
+        if said:
+            take = self._strings.get(said) if type(text) is str else None
+            if take is None:
+                self._say(said, text, out)
+            else:
+                take(text, out)
 
-    def _several(self, delta: dict[str, Any], said: list[str], out: list[Chunk]) -> None:
+    def _say(self, name: str, value: Any, out: list[Chunk]) -> None:
+        """Take one member of a delta. What was held back as half a tag is none if something else than text comes."""
+        if self._tags is not None and name != "content":
+            self._tagged(self._tags.release(), out)
+        _READERS[name](self, value, out)
+
+    def _several(self, delta: dict[str, Any], out: list[Chunk]) -> None:
         """Take a delta that says several things: reasoning, text, refusal, images, calls. The order of its keys means nothing."""
         details = delta.get("reasoning_details")
         heard = isinstance(details, list) and ReasoningDetails.speaks(details)
-        for name, reader in _READERS.items():
-            if name not in said:
+        for name in _READERS:
+            value = delta.get(name)
+            if not value:
                 continue
             if name in _REASONING:
-                if heard or not _joined(delta[name]):
+                if heard or not _joined(value):
                     continue
                 heard = True
-            reader(self, delta[name], out)
+            self._say(name, value, out)
 
     def _plain_reasoning(self, value: Any, out: list[Chunk]) -> None:
         if text := _joined(value):

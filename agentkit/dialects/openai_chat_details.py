@@ -71,7 +71,10 @@ class ReasoningDetails:
     @staticmethod
     def speaks(details: list[Any]) -> bool:
         """Tell whether some entry of a delta has text: then the delta's other reasoning fields say it again."""
-        return any(isinstance(d, dict) and any(_text(d.get(name)) for name in _PIECES) for d in details)
+        for detail in details:
+            if isinstance(detail, dict) and (_text(detail.get("text")) or _text(detail.get("summary"))):
+                return True
+        return False
 
     def add(self, details: list[Any], out: list[Chunk]) -> None:
         """Take the entries of one delta."""

@@ -19,9 +19,19 @@ MAX_MESSAGE: Final = 1000
 _DEPTH: Final = 6
 """Envelopes that are opened: `[{"error": {"message": {"detail": [{"msg": …}]}}}]` is real."""
 
-_NESTED: Final = ("error", "errors", "detail", "details", "message")
-_MESSAGES: Final = ("message", "msg", "detail", "error_msg", "error_message", "title", "Message", "reason")
-_CODES: Final = ("code", "error_code", "err_code", "type", "status")
+_NESTED: Final = ("error", "errors", "detail", "details", "message", "base_resp")
+_MESSAGES: Final = (
+    "message",
+    "msg",
+    "detail",
+    "error_msg",
+    "error_message",
+    "status_msg",
+    "title",
+    "Message",
+    "reason",
+)
+_CODES: Final = ("code", "error_code", "err_code", "status_code", "type", "status")
 _STATUSES: Final = ("status_code", "http_status", "status", "code", "error_code")
 
 
@@ -44,9 +54,19 @@ def read_fault(value: object) -> Fault:
     return Fault(_shown(fault.message), fault.code, fault.status, f"{fault.words} {fault.message}".lower())
 
 
+def real_error(error: object) -> object:
+    """Return the value of an `error` member, or None where it says that there is none: some send an empty one each time."""
+    if isinstance(error, dict) and not any(error.values()):
+        return None
+    return error or None
+
+
 def looks_like_error(payload: dict[str, Any]) -> bool:
-    """Tell whether a payload without `choices` and without an `error` member is an error all the same."""
+    """Tell whether a payload without choices, usage and an `error` member is an error all the same."""
     if payload.get("object") == "error" or payload.get("type") == "error":
+        return True
+    base = payload.get("base_resp")  # MiniMax
+    if isinstance(base, dict) and base.get("status_code"):
         return True
     return "object" not in payload and any(
         payload.get(name) for name in ("message", "detail", "msg", "errors")

@@ -124,7 +124,7 @@ class _Conversation:
         if not (text or calls or details or (carries and thinking)):
             return []
         out: dict[str, Any] = {"role": "assistant", "content": valid_text(text) or (None if calls else "")}
-        if carries:
+        if carries and (thinking or self._profile.missing_reasoning):
             missing = " " if self._profile.missing_reasoning == "space" else ""
             out["reasoning_content"] = valid_text(thinking) or missing
         if details:
