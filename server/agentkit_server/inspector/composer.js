@@ -1,0 +1,100 @@
+/**
+ * Where the user types: Enter sends, Shift+Enter breaks the line; while a run goes on, the same place stops it.
+ */
+
+import { setText } from "./dom.js";
+
+export class Composer {
+  #parts;
+  #actions;
+  #busy = false; // a request is on its way
+  #going = null; // the run that can be stopped
+  #stopping = null;
+  #usable = false;
+
+  /** `parts`: `form`, `input`, `send`, `stop`, `error`. `actions`: `send(text)`, `stop(run)`, which throw a Problem. */
+  constructor(parts, actions) {
+    this.#parts = parts;
+    this.#actions = actions;
+    parts.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#send();
+    });
+    parts.input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.#send();
+    });
+    parts.input.addEventListener("input", () => this.#draw());
+    parts.stop.addEventListener("click", () => this.#stop());
+  }
+
+  /** Go to the text. */
+  focus() {
+    this.#parts.input.focus();
+  }
+
+  /** Put a text into the field. */
+  fill(text) {
+    this.#parts.input.value = text;
+    this.#draw();
+  }
+
+  /** Say whether there is somebody to talk to, and whom; and which run can be stopped. */
+  show({ usable, hint, going }) {
+    this.#usable = usable;
+    this.#going = going;
+    if (this.#stopping !== going) this.#stopping = null;
+    this.#parts.input.placeholder = hint;
+    this.#draw();
+  }
+
+  /** Show an error, or none (""). */
+  complain(message) {
+    this.#parts.error.hidden = !message;
+    setText(this.#parts.error, message);
+  }
+
+  #draw() {
+    const { input, send, stop } = this.#parts;
+    const held = document.activeElement === stop || document.activeElement === send;
+    stop.hidden = !this.#going;
+    send.hidden = Boolean(this.#going);
+    stop.disabled = this.#stopping !== null;
+    stop.setAttribute("aria-label", this.#stopping ? "Stopping" : "Stop the run");
+    send.disabled = !this.#usable || this.#busy || !input.value.trim();
+    input.disabled = !this.#usable;
+    if (held && document.activeElement === document.body) input.focus();
+  }
+
+  async #send() {
+    const text = this.#parts.input.value.trim();
+    if (!text || !this.#usable || this.#busy || this.#going) return;
+    this.#busy = true;
+    this.complain("");
+    this.#draw();
+    try {
+      await this.#actions.send(text);
+      if (this.#parts.input.value.trim() === text) this.#parts.input.value = "";
+    } catch (problem) {
+      this.complain(problem.message);
+    } finally {
+      this.#busy = false;
+      this.#draw();
+    }
+  }
+
+  async #stop() {
+    const run = this.#going;
+    if (!run || this.#stopping) return;
+    this.#stopping = run;
+    this.#draw();
+    try {
+      await this.#actions.stop(run);
+    } catch (problem) {
+      this.#stopping = null;
+      this.complain(problem.message);
+      this.#draw();
+    }
+  }
+}
