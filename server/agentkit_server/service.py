@@ -6,7 +6,7 @@ place that says so.
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
@@ -30,6 +30,8 @@ logger = logging.getLogger("agentkit.server")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
 """Of agents, threads and runs in paths: what `Agent` takes."""
+THREAD = "/v1/agents/{agent}/threads/{thread}"
+"""Path of a thread, as routes write it."""
 ENDED = frozenset({"finished", "failed", "cancelled"})
 PAGE = 256
 """Records that are looked through before the loop gets its turn."""
@@ -141,6 +143,10 @@ class Service:
             ProblemError: 404.
         """
         return (await self.record(topic, run)).status in ENDED
+
+    def end_of(self, topic: Topic, run: str) -> Callable[[], Awaitable[bool]]:
+        """Return the question whether a run has ended."""
+        return lambda: self.has_ended(topic, run)
 
     async def wait(self, topic: Topic, run: str, seconds: float) -> RunRecord:
         """Return what is known of a run once it has ended, or after `seconds`.

@@ -14,11 +14,11 @@ from agentkit.envelope import timestamp
 from agentkit.history import RunRecord
 from agentkit.log import NOW, Topic
 from agentkit_server.body import read_json
+from agentkit_server.feed import FeedResponse
 from agentkit_server.inputs import CancelBody, ChatBody, RunBody, read_input
+from agentkit_server.paging import page_of
 from agentkit_server.problems import Endpoint, JSONResponse
-from agentkit_server.routes.feeds import THREAD, FeedResponse, run_ended
-from agentkit_server.routes.pages import page_of
-from agentkit_server.service import ENDED, RunOrder, Service, failure
+from agentkit_server.service import ENDED, THREAD, RunOrder, Service, failure
 from agentkit_transports.encoder import View
 from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.sse import open_feed
@@ -59,7 +59,7 @@ class _Runs:
 
         view = View(exposure=service.settings.exposure, run=run)
         feed = await open_feed(
-            service.hub, topic, view, before.cursor, given=False, has_ended=run_ended(service, topic, run)
+            service.hub, topic, view, before.cursor, given=False, has_ended=service.end_of(topic, run)
         )
         if feed is None:  # cannot be: no cursor was given
             return _accepted(request, topic, run)

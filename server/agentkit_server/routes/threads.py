@@ -9,10 +9,9 @@ from starlette.routing import Route
 
 from agentkit.content import JsonValue, Message, plain
 from agentkit.envelope import timestamp
+from agentkit_server.paging import limit_of
 from agentkit_server.problems import Endpoint, JSONResponse
-from agentkit_server.routes.feeds import THREAD
-from agentkit_server.routes.pages import limit_of
-from agentkit_server.service import Service
+from agentkit_server.service import THREAD, Service
 
 OPAQUE = frozenset({"signature", "provider_state"})
 """Members of blocks whose values never leave the server: clients learn how long they are."""

@@ -1,0 +1,86 @@
+"""A feed as a response: sse-starlette's headers around the transport's stream.
+
+Its four tasks for each stream (pings, two watchers, the writer) are left out: the hub has one timer and one farewell for all.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from sse_starlette import EventSourceResponse
+from starlette.requests import Request
+
+from agentkit.errors import WireError
+from agentkit.log import NOW, Cursor
+from agentkit_server.service import Service
+from agentkit_transports.asgi import Receive, Scope, Send
+from agentkit_transports.encoder import View, parse_view
+from agentkit_transports.problem import Problem, ProblemError
+from agentkit_transports.sse import SSEFeed
+
+
+class FeedResponse(EventSourceResponse):
+    """One stream. Make it, and nothing is held until it is sent."""
+
+    def __init__(self, feed: SSEFeed, *, on_leave: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Make a response.
+
+        Args:
+            feed: what is sent.
+            on_leave: awaited when the stream is over, whatever the end.
+        """
+        super().__init__(_nothing(), sep="\n", ping=0)
+        self._feed = feed
+        self._on_leave = on_leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the head, then the feed. HEAD gets the head only, and subscribes to nothing."""
+        if scope["method"] == "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
+            await self._feed.run(scope, receive, send)
+        finally:
+            if self._on_leave is not None:
+                await self._on_leave()
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""  # makes it a generator; never run
+
+
+def wanted_feed(request: Request, service: Service) -> tuple[View, Cursor, bool]:
+    """Return what a request for a feed asks: its view, where it begins, and whether it said so itself.
+
+    Raises:
+        ProblemError: 400, naming the parameter at fault.
+    """
+    query = request.query_params
+    for name in ("after", "run", "named", "merge"):
+        if len(query.getlist(name)) > 1:
+            raise _malformed(name, f"{name} stands twice")
+    if query.get("merge", "0") != "0":
+        raise ProblemError(Problem(400, "not_supported", "merge is not supported yet", field="merge"))
+    try:
+        view = parse_view(
+            types=query.getlist("types"),
+            kinds=query.getlist("kinds"),
+            run=query.get("run", ""),
+            named=query.get("named", "1"),
+            exposure=service.settings.exposure,
+        )
+    except WireError as error:
+        raise _malformed(str(error).partition(":")[0], str(error)) from None
+    last = request.headers.get("last-event-id", "")
+    place, field = (last, "last-event-id") if last else (query.get("after", ""), "after")
+    try:
+        cursor = Cursor.parse(place) if place else NOW
+    except WireError as error:
+        raise _malformed(field, str(error)) from None
+    return view, cursor, bool(place)
+
+
+def _malformed(field: str, detail: str) -> ProblemError:
+    return ProblemError(Problem(400, "malformed", detail, field=field))
