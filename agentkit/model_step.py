@@ -10,9 +10,10 @@ from agentkit.accumulators import Response
 from agentkit.chunks import Chunk
 from agentkit.content import Message, Origin
 from agentkit.errors import ModelError, ModelStreamError
-from agentkit.events import Event, RunNotice, StepEvents, StepRetrying, StepStarted
+from agentkit.events import Event, RunNotice, StepRetrying, StepStarted
 from agentkit.model import Model, ModelRequest, Notice, Retry
 from agentkit.run_spec import Publish
+from agentkit.step_events import StepEvents
 
 
 class ModelStep:

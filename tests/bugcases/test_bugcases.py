@@ -29,10 +29,11 @@ from agentkit.content import (
 )
 from agentkit.dialects.base import Profile, Target, state_text
 from agentkit.dialects.table import DIALECTS
-from agentkit.events import Event, Reasoning, StepEvents
+from agentkit.events import Event, Reasoning
 from agentkit.model import ModelRequest, ToolSpec
 from agentkit.reading import STATE_MEMBERS, decode_body, read_chunks
 from agentkit.reasoning import ReasoningSetting
+from agentkit.step_events import StepEvents
 
 Json = dict[str, Any]
 

@@ -23,7 +23,6 @@ from agentkit.events import (
     RefusalDelta,
     RefusalFinished,
     RefusalStarted,
-    StepEvents,
     TextDelta,
     TextFinished,
     TextStarted,
@@ -31,6 +30,7 @@ from agentkit.events import (
     ToolCallReady,
     ToolCallStarted,
 )
+from agentkit.step_events import StepEvents
 
 pytestmark = pytest.mark.pure
 
