@@ -1,8 +1,54 @@
-"""The socket's conversation, sans-I/O: text frames in, actions and frames out. Skeleton: the values that a backend gets are final."""
+"""A socket's conversation, sans-I/O: text frames in, actions out; frames to send are made here too.
 
+Pure: no socket, no clock (times are given), no backend. Every frame gives actions: values that the shell carries out. A frame that breaks
+the rules gives an `err`, never an exception. It knows which topics are subscribed, not what is in them.
+Grounds: design.md §7 (WebSocket: frames, limits, close codes).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from agentkit.errors import WireError
+from agentkit.log import NOW, Cursor
+from agentkit_transports.encoder import parse_view
+from agentkit_transports.problem import Problem
+from agentkit_transports.strict_json import parse_json
+
+SUBPROTOCOL: Final = "agentkit.v1"
+
+Rid: TypeAlias = Annotated[str, Field(max_length=64)] | int
+"""A request's id: the client's own, echoed."""
+
+
+class CloseCode(IntEnum):
+    """4000–4499: come back with your cursor. 4500–4999: stop."""
+
+    TOO_BIG = 1009
+    DRAINING = 4000
+    SLOW = 4001
+    STATE_LOST = 4002
+    NO_PONG = 4003
+    TOKEN_EXPIRED = 4004
+    ENGINE_UNAVAILABLE = 4005
+    RATE = 4006
+    MAX_AGE = 4007
+    BAD_TOKEN = 4500
+    MALFORMED = 4501
+    AUTH_TIMEOUT = 4502
+    FORBIDDEN = 4503
+    CONNECTION_LIMIT = 4504
+    VERSION = 4505
+    TOO_MANY_ERRORS = 4509
+
+    @property
+    def means_return(self) -> bool:
+        """True where the client is to come back."""
+        return 4000 <= self < 4500
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,18 +59,68 @@ class SessionLimits:
     """Of one inbound frame; over it: close 1009."""
     subscriptions: int = 32
     errors: int = 10
-    """Malformed frames before the socket is closed with 4509."""
+    """Frames that break the rules before the socket is closed with 4509."""
     rate: float = 20.0
     """Inbound frames a second, over time; more: close 4006."""
     burst: int = 40
     hello_timeout: float = 5.0
+    """Until a socket that nobody has identified must have said who it is; later: close 4502."""
+
+
+# What the shell is to do
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Send a frame."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the socket."""
+
+    code: CloseCode
+    reason: str
+    """At most 123 bytes, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticate:
+    """`hello` with a token: find out who it names; then `Session.authenticated`, or close with 4500."""
+
+    auth: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """`sub`: begin to send a topic's records; where that is refused, `Session.unsubscribed`."""
+
+    rid: Rid
+    topic: str
+    """As the client named it; `agent` and `thread` are its parts."""
+    agent: str
+    thread: str
+    after: Cursor
+    run: str
+    types: Sequence[str]
+    kinds: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """`unsub`: stop it."""
+
+    rid: Rid
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartRun:
     """`run`: start one."""
 
-    rid: str
+    rid: Rid
     agent: str
     thread: str
     input: JsonValue
@@ -37,7 +133,7 @@ class StartRun:
 class CancelRun:
     """`cancel`: ask a run to stop."""
 
-    rid: str
+    rid: Rid
     agent: str
     thread: str
     run: str
@@ -47,7 +143,7 @@ class CancelRun:
 class Steer:
     """`steer`: put a message into a run."""
 
-    rid: str
+    rid: Rid
     agent: str
     thread: str
     run: str
@@ -58,10 +154,294 @@ class Steer:
 class Approve:
     """`approve`: decide a call that waits for a person."""
 
-    rid: str
+    rid: Rid
     agent: str
     thread: str
     run: str
     approval: str
     approved: bool
     reason: str = ""
+
+
+Action: TypeAlias = (
+    Reply | Close | Authenticate | Subscribe | Unsubscribe | StartRun | CancelRun | Steer | Approve
+)
+
+
+# What a client may say
+
+_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
+_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
+_Names: TypeAlias = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)]
+
+
+class _Frame(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class HelloFrame(_Frame):
+    """Who I am."""
+
+    op: Literal["hello"]
+    v: Literal[1] = 1
+    auth: Annotated[str, Field(min_length=1, max_length=8192)] | None = None
+
+
+class SubFrame(_Frame):
+    """Send me a topic's records."""
+
+    op: Literal["sub"]
+    rid: Rid
+    topic: Annotated[
+        str, Field(pattern=r"^agents/[^/\x00-\x20\x7f]{1,128}/threads/[^/\x00-\x20\x7f]{1,128}$")
+    ]
+    run: Annotated[str, Field(max_length=128)] = ""
+    after: Annotated[str, Field(max_length=64)] = "now"
+    types: _Names = []
+    kinds: _Names = []
+    merge: bool = False
+    """Allows merging of deltas for a reader that is far behind; it never has to happen."""
+
+
+class UnsubFrame(_Frame):
+    """Stop sending them."""
+
+    op: Literal["unsub"]
+    rid: Rid
+    topic: Annotated[str, Field(max_length=512)]
+
+
+class RunFrame(_Frame):
+    """Start a run."""
+
+    op: Literal["run"]
+    rid: Rid
+    agent: _Name
+    thread: _Name
+    input: JsonValue
+    idem: Annotated[str, Field(max_length=256)] = ""
+
+
+class CancelFrame(_Frame):
+    """Stop a run."""
+
+    op: Literal["cancel"]
+    rid: Rid
+    agent: _Name
+    thread: _Name
+    run: _Id
+
+
+class SteerFrame(_Frame):
+    """Put a message into a run."""
+
+    op: Literal["steer"]
+    rid: Rid
+    agent: _Name
+    thread: _Name
+    run: _Id
+    input: JsonValue
+
+
+class ApproveFrame(_Frame):
+    """Decide a call."""
+
+    op: Literal["approve"]
+    rid: Rid
+    agent: _Name
+    thread: _Name
+    run: _Id
+    approval: _Id
+    approved: bool
+    reason: Annotated[str, Field(max_length=4096)] = ""
+
+
+class PingFrame(_Frame):
+    """Are you there?"""
+
+    op: Literal["ping"]
+    t: int | float | Annotated[str, Field(max_length=64)] | None = None
+
+
+ClientFrame: TypeAlias = Annotated[
+    HelloFrame | SubFrame | UnsubFrame | RunFrame | CancelFrame | SteerFrame | ApproveFrame | PingFrame,
+    Field(discriminator="op"),
+]
+_FRAMES: Final[TypeAdapter[ClientFrame]] = TypeAdapter(ClientFrame)
+
+
+class Session:
+    """One socket's conversation."""
+
+    __slots__ = ("_allowance", "_errors", "_seen", "is_authenticated", "limits", "topics")
+
+    def __init__(self, limits: SessionLimits, *, is_authenticated: bool, now: float) -> None:
+        """Begin.
+
+        Args:
+            limits: its bounds.
+            is_authenticated: the handshake said who it is, or nobody needs to.
+            now: seconds, from a clock that does not jump; the same in every call.
+        """
+        self.limits = limits
+        self.is_authenticated = is_authenticated
+        self.topics: set[str] = set()
+        """What is subscribed, by its name on the wire."""
+        self._errors = 0
+        self._allowance = float(limits.burst)
+        self._seen = now
+
+    def text(self, text: str, now: float) -> list[Action]:
+        """Return what a text frame asks for."""
+        if not self._may_speak(now):
+            return [Close(CloseCode.RATE, "too many frames")]
+        if len(text) > self.limits.frame_size or len(text.encode()) > self.limits.frame_size:
+            return [Close(CloseCode.TOO_BIG, f"a frame may have {self.limits.frame_size} bytes")]
+        try:
+            value = parse_json(text)
+        except WireError as error:
+            return self._broken(None, Problem(400, "malformed", str(error)))
+        rid = value.get("rid") if isinstance(value, dict) else None
+        rid = rid if isinstance(rid, (str, int)) and not isinstance(rid, bool) else None
+        try:
+            frame = _FRAMES.validate_python(value)
+        except ValidationError as error:
+            return self._broken(rid, _problem(error))
+        return self._act(frame)
+
+    def binary(self) -> list[Action]:
+        """Return what a binary frame gives: there is no binary frame."""
+        return [Close(CloseCode.MALFORMED, "frames are text")]
+
+    def hello_timeout(self) -> list[Action]:
+        """Return what follows when nobody has said who it is in time."""
+        return [Close(CloseCode.AUTH_TIMEOUT, "no hello")]
+
+    def authenticated(self) -> list[Action]:
+        """Note that the shell knows who it is."""
+        self.is_authenticated = True
+        return [Reply(self._welcome())]
+
+    def unsubscribed(self, topic: str) -> None:
+        """Note that a subscription was refused, or has ended."""
+        self.topics.discard(topic)
+
+    def _act(self, frame: ClientFrame) -> list[Action]:
+        if isinstance(frame, HelloFrame):
+            return self._hello(frame)
+        if isinstance(frame, PingFrame):
+            return [Reply(_json({"op": "pong", "t": frame.t} if frame.t is not None else {"op": "pong"}))]
+        if not self.is_authenticated:
+            return self._broken(frame.rid, Problem(401, "unauthenticated", "say hello first"))
+        match frame:
+            case SubFrame():
+                return self._sub(frame)
+            case UnsubFrame():
+                if frame.topic not in self.topics:
+                    return [Reply(err(frame.rid, Problem(404, "not_subscribed", field="topic")))]
+                self.topics.discard(frame.topic)
+                return [Unsubscribe(frame.rid, frame.topic)]
+            case RunFrame():
+                return [StartRun(frame.rid, frame.agent, frame.thread, frame.input, frame.idem)]
+            case CancelFrame():
+                return [CancelRun(frame.rid, frame.agent, frame.thread, frame.run)]
+            case SteerFrame():
+                return [Steer(frame.rid, frame.agent, frame.thread, frame.run, frame.input)]
+            case ApproveFrame():
+                return [
+                    Approve(
+                        frame.rid,
+                        frame.agent,
+                        frame.thread,
+                        frame.run,
+                        frame.approval,
+                        frame.approved,
+                        frame.reason,
+                    )
+                ]
+
+    def _hello(self, frame: HelloFrame) -> list[Action]:
+        if frame.auth is not None:
+            return [Authenticate(frame.auth)]
+        if not self.is_authenticated:
+            return self._broken(None, Problem(401, "unauthenticated", field="auth"))
+        return [Reply(self._welcome())]
+
+    def _sub(self, frame: SubFrame) -> list[Action]:
+        try:
+            after = Cursor.parse(frame.after) if frame.after else NOW
+        except WireError as error:
+            return self._broken(frame.rid, Problem(400, "malformed", str(error), "after"))
+        try:
+            parse_view(types=frame.types, kinds=frame.kinds, run=frame.run)
+        except WireError as error:
+            field, _, detail = str(error).partition(": ")
+            return self._broken(frame.rid, Problem(400, "malformed", detail, field))
+        if frame.topic in self.topics:
+            return [Reply(err(frame.rid, Problem(409, "already_subscribed", field="topic")))]
+        if len(self.topics) >= self.limits.subscriptions:
+            detail = f"a socket may have {self.limits.subscriptions}"
+            return [Reply(err(frame.rid, Problem(429, "too_many_subscriptions", detail)))]
+        self.topics.add(frame.topic)
+        _, agent, _, thread = frame.topic.split("/")
+        return [Subscribe(frame.rid, frame.topic, agent, thread, after, frame.run, frame.types, frame.kinds)]
+
+    def _may_speak(self, now: float) -> bool:
+        """Take one from the allowance, which grows with time."""
+        self._allowance = min(
+            self._allowance + max(now - self._seen, 0.0) * self.limits.rate, float(self.limits.burst)
+        )
+        self._seen = now
+        if self._allowance < 1.0:
+            return False
+        self._allowance -= 1.0
+        return True
+
+    def _broken(self, rid: Rid | None, problem: Problem) -> list[Action]:
+        """Answer a frame that breaks the rules; the last of many is answered by closing too."""
+        self._errors += 1
+        actions: list[Action] = [Reply(err(rid, problem))]
+        if self._errors >= self.limits.errors:
+            actions.append(Close(CloseCode.TOO_MANY_ERRORS, "too many errors"))
+        return actions
+
+    def _welcome(self) -> bytes:
+        limits: dict[str, JsonValue] = {
+            "frame_size": self.limits.frame_size,
+            "subscriptions": self.limits.subscriptions,
+            "errors": self.limits.errors,
+            "rate": self.limits.rate,
+            "burst": self.limits.burst,
+        }
+        return _json({"op": "welcome", "v": 1, "limits": limits})
+
+
+def ok(rid: Rid, data: Mapping[str, JsonValue]) -> bytes:
+    """Return the frame that says yes to a request."""
+    return _json({"op": "ok", "rid": rid, **data})
+
+
+def err(rid: Rid | None, problem: Problem) -> bytes:
+    """Return the frame that says no; without `rid` where the client gave none that could be read."""
+    return _json({"op": "err", **({} if rid is None else {"rid": rid}), "problem": problem.body()})
+
+
+def bye(code: CloseCode, retry_ms: int) -> bytes:
+    """Return the frame before a close after which the client is to come back, in `retry_ms` milliseconds."""
+    return _json({"op": "bye", "code": int(code), "retry_ms": retry_ms})
+
+
+def _problem(error: ValidationError) -> Problem:
+    """Tell the first thing that is wrong with a frame, and where."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = [str(part) for part in first["loc"]]
+    if first["type"].startswith("union_tag"):
+        return Problem(
+            400, "malformed", "no such op" if first["type"] == "union_tag_invalid" else "no op", "op"
+        )
+    field = ".".join(place[1:2])  # behind the op; deeper parts are the client's own data
+    return Problem(400, "malformed", first["msg"], field)
+
+
+def _json(value: JsonValue) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
