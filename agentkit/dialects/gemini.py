@@ -65,7 +65,10 @@ FAILED: Final[dict[str, bool]] = {
 """Reasons with which the answer was broken off, by the model's own fault or by a filter; True: asking again can help."""
 
 _ABOUT: Final = frozenset({"text", "thought", "thoughtSignature"})
-_OPAQUE: Final[tuple[str, ...]] = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+_OPAQUE: Final[tuple[str, ...]] = (
+    "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData",
+)  # fmt: skip
+"""Members that a part of the provider's own is known by, before any other that it has."""
 
 
 class GeminiDecoder:
@@ -89,7 +92,7 @@ class GeminiDecoder:
         self._calls = 0
         self._finish = ""
         self._failed = False
-        self._usage: Usage | None = None
+        self._usage: dict[str, Any] = {}  # the last counts, as they came
         self._response = ""
         self._data = ""
         self._last = 0  # payloads that came
@@ -167,23 +170,23 @@ class GeminiDecoder:
         if type(signature) is not str:
             raise WireError(f"{NAME} thoughtSignature is not text: {quote(signature)}")
         text = part.get("text")
+        thought = part.get("thought") is True
         if type(text) is str and (text or signature):
-            self._said(text, signature, out, thought=part.get("thought") is True)
+            self._said(text, signature, out, thought=thought)
         elif type(call := part.get("functionCall")) is dict:
             self._call(call, signature, out)
-        elif type(data := part.get("inlineData")) is dict and _is_image(part, data):
+        elif type(data := part.get("inlineData")) is dict and _is_image(data) and not thought:
             index = self._start(out)
-            out.append(ImageChunk(_text(data, "mimeType"), _text(data, "data"), "", index))
-            out.append(BlockEndChunk(index))
+            image = ImageChunk(_text(data, "mimeType"), _text(data, "data"), "", index)
+            out += [image, BlockEndChunk(index)]
             if signature:  # an image block has no place for it
-                state = state_text({"thoughtSignature": signature})
-                self._opaque(SIGNATURE, state, out)
-        else:
+                self._opaque(SIGNATURE, state_text({"thoughtSignature": signature}), out)
+        elif type(text) is not str:
             known = (name for name in _OPAQUE if name in part)
             if kind := next(known, None) or next((name for name in part if name not in _ABOUT), ""):
                 self._opaque(kind, state_text(part), out)
             elif signature:
-                self._said("", signature, out, thought=part.get("thought") is True)
+                self._said("", signature, out, thought=thought)
 
     def _said(self, text: str, signature: str, out: list[Chunk], *, thought: bool) -> None:
         if not signature:
@@ -216,6 +219,8 @@ class GeminiDecoder:
         pieces = call.get("partialArgs")
         goes_on = call.get("willContinue") is True
         if name or self._stream is None:
+            if not call:
+                return  # the end of a call that has ended already
             self._cut(out)
             call_id = _text(call, "id")
             index = self._start(out)
@@ -253,16 +258,13 @@ class GeminiDecoder:
 
     def _take_usage(self, usage: dict[str, Any], out: list[Chunk]) -> None:
         """The counts grow from payload to payload; the last ones count, whatever they lack."""
+        if usage == self._usage:
+            return
+        self._usage = usage
         thoughts = _count(usage, "thoughtsTokenCount")
-        now = Usage(
-            _count(usage, "promptTokenCount") + _count(usage, "toolUsePromptTokenCount"),
-            _count(usage, "candidatesTokenCount") + thoughts,
-            thoughts,
-            _count(usage, "cachedContentTokenCount"),
-        )
-        if now != self._usage:
-            self._usage = now
-            out.append(UsageChunk(now))
+        read = _count(usage, "promptTokenCount") + _count(usage, "toolUsePromptTokenCount")
+        made = _count(usage, "candidatesTokenCount") + thoughts
+        out.append(UsageChunk(Usage(read, made, thoughts, _count(usage, "cachedContentTokenCount"))))
 
     def _finished(self, reason: str, candidate: dict[str, Any], out: list[Chunk]) -> None:
         self._finish = reason
@@ -306,9 +308,9 @@ def _first(candidates: object) -> dict[str, Any]:
     return {}
 
 
-def _is_image(part: dict[str, Any], data: dict[str, Any]) -> bool:
-    """Tell whether a part is an image for the user; sounds and images of a thought are kept as they are."""
-    return _text(data, "mimeType").startswith("image/") and part.get("thought") is not True
+def _is_image(data: dict[str, Any]) -> bool:
+    """Tell whether inline data is an image; sounds, and images of a thought, are kept as they are."""
+    return _text(data, "mimeType").startswith("image/")
 
 
 def _text(value: dict[str, Any], name: str) -> str:

@@ -23,7 +23,7 @@ from agentkit.dialects import openai_responses_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target, parse_payload
 from agentkit.dialects.openai_chat_errors import classify, read_fault, status_fault
 from agentkit.dialects.openai_responses_items import NAME, Items, kind_of, object_of, release, text_of
-from agentkit.errors import WireError, quote
+from agentkit.errors import MAX_QUOTED, WireError, quote
 from agentkit.model import ModelRequest
 
 INCOMPLETE: Final[dict[str, FinishReason]] = {
@@ -32,6 +32,10 @@ INCOMPLETE: Final[dict[str, FinishReason]] = {
     "content_filter": "content_filter",
 }
 """Reasons of an incomplete response. Other words are `other`; no word is `length`."""
+
+
+MAX_UNKNOWN: Final = 64
+"""Different unknown kinds that are counted by name: a server can invent more than our memory should hold."""
 
 
 class ResponsesDecoder:
@@ -71,7 +75,7 @@ class ResponsesDecoder:
         if event == "error" or payload.get("error"):
             return self._fail(payload)
         if kind not in _SILENT:
-            self.unknown[kind] += 1
+            self.unknown[kind[:MAX_QUOTED] if len(self.unknown) < MAX_UNKNOWN else "…"] += 1
         return []
 
     def close(self) -> list[Chunk]:
@@ -92,14 +96,9 @@ class ResponsesDecoder:
     def _added(self, event: dict[str, Any]) -> list[Chunk]:
         whole = object_of(event, "item")
         item = self._items.added(kind_of(whole), event.get("output_index"), whole.get("id"))
-        match item.kind:
-            case (
-                "reasoning"
-            ):  # an empty chunk: watchers learn that the model thinks, also where it tells nothing
-                return [ThinkingChunk("", index=item.index)]
-            case "function_call":
-                item.call_id = text_of(whole, "call_id")
-                return [ToolUseChunk(item.call_id, text_of(whole, "name"), index=item.index)]
+        if item.kind == "function_call":
+            item.call_id = text_of(whole, "call_id")
+            return [ToolUseChunk(item.call_id, text_of(whole, "name"), index=item.index)]
         return []
 
     def _done(self, event: dict[str, Any]) -> list[Chunk]:
