@@ -31,7 +31,8 @@ from agentkit.content import (
     Usage,
 )
 from agentkit.dialects.base import StatusFault, Target, state_text
-from agentkit.dialects.openai_responses import _HANDLERS, DIALECT, MAX_UNKNOWN, NAME, ResponsesDecoder
+from agentkit.dialects.openai_responses import _HANDLERS, DIALECT, MAX_UNKNOWN, ResponsesDecoder
+from agentkit.dialects.openai_responses_items import NAME
 from agentkit.errors import WireError
 
 pytestmark = pytest.mark.pure
