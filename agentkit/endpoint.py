@@ -65,8 +65,11 @@ def join_path(base_url: str, path: str) -> str:
 
 
 def with_version(base_url: str, version: str) -> str:
-    """Return the base URL with `/version` added, unless a segment of its path looks like a version already."""
+    """Return the base URL with `/version` added, unless a segment of its path looks like a version already.
+
+    A version may be of several segments (`openai/v1`); the first stands once, as in `join_path`.
+    """
     segments = urlsplit(base_url).path.split("/")
     if not version or any(_VERSION.fullmatch(segment) for segment in segments):
         return base_url
-    return f"{base_url}/{version}"
+    return join_path(base_url, f"/{version}")

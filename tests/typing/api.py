@@ -25,6 +25,7 @@ from agentkit import (
     generate_text,
     stream_text,
 )
+from agentkit.client import StreamingClient
 from agentkit.events import Reasoning, RunCancelledEvent, RunFailed, RunFinished, TextDelta, ToolCallReady
 from agentkit.log import Topic
 
@@ -42,7 +43,7 @@ async def watch_slowly(event: ReasoningEvent) -> int:
 
 
 def models() -> None:
-    assert_type(connect("anthropic:claude-sonnet-4-5"), Model)
+    assert_type(connect("anthropic:claude-sonnet-4-5"), StreamingClient)
 
 
 def agents(model: Model, emitter: Emitter) -> None:
