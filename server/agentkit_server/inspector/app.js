@@ -91,8 +91,8 @@ class App {
   /** Go to a place: the address changes, and the page with it. */
   go(place) {
     this.#closeSidebar();
-    if (this.session?.isFile && place.thread === undefined && place.run) {
-      this.choose(place.run);
+    if (this.session?.isFile && place.agent === undefined) {
+      if (place.run) this.choose(place.run);
       return;
     }
     const hash = formatRoute(place);
@@ -169,7 +169,7 @@ class App {
 
   /** Show the past. */
   showPast(store, changed, moment) {
-    at("banner").hidden = false;
+    this.#showBanner();
     at("welcome").hidden = true;
     if (changed === null) this.conversation.show(store, { caughtUp: true, moment });
     else this.conversation.draw(changed, { moment });
@@ -177,7 +177,7 @@ class App {
 
   /** Show the present again. */
   showPresent() {
-    at("banner").hidden = true;
+    this.#showBanner();
     this.conversation.show(this.session.store, { caughtUp: this.session.caughtUp });
     this.#schedule();
   }
@@ -200,7 +200,7 @@ class App {
       const session = Session.ofFile(file.name, await file.text(), this.listener);
       this.#open(session);
       this.#showState();
-      this.sidebar.showThreads([], "");
+      this.sidebar.showThreads([], file.name);
       this.#draw();
     } catch (error) {
       this.composer.complain(`${file.name}: ${error.message}.`);
@@ -216,6 +216,8 @@ class App {
     this.chosen = "";
     this.composer.complain("");
     this.sidebar.clearRuns();
+    this.conversation.canAsk = !session.isFile;
+    this.#showBanner();
     this.conversation.show(session.store, { caughtUp: session.caughtUp });
     this.#schedule();
   }
@@ -246,9 +248,19 @@ class App {
     const agent = this.agents.find((one) => one.name === session.agent);
     const usable = !session.isFile && agent?.available !== false;
     let hint = `Message ${session.agent}`;
-    if (session.isFile) hint = "A file is open: nothing can be asked here";
+    if (session.isFile) hint = "Nothing can be asked of a file";
     else if (!usable) hint = agent?.note || "This agent is not available";
     this.composer.show({ usable, hint, going: session.isFile ? null : session.going });
+  }
+
+  /** Say what is shown, where it is not a thread's present, and how to leave it. */
+  #showBanner() {
+    const past = this.panel.replay.isPast;
+    const words = past ? "This is the run as it was." : `Read from ${this.session.name}`;
+    const label = past ? "Back to the present" : "Close the file";
+    const leave = () => (past ? this.panel.replay.leave() : this.enter(parseRoute(location.hash)));
+    at("banner").hidden = !past && !this.session.isFile;
+    at("banner").replaceChildren(element("span", {}, words), button("back", label, leave, { words: true }));
   }
 
   #showState() {
@@ -302,8 +314,6 @@ class App {
       theme,
       button("help", "Keyboard", () => this.shortcuts.show(), { words: true }),
     );
-    const leaving = button("back", "Back to the present", () => this.panel.replay.leave(), { words: true });
-    at("banner").append(element("span", {}, "This is the run as it was."), leaving);
     for (const words of STARTERS) {
       const start = () => {
         this.composer.fill(words);

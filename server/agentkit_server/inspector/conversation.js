@@ -13,6 +13,7 @@ const NEAR = 48; // px from the end that still count as "at the end"
 export class Conversation {
   widgets = new Map(); // run or item → view
   caughtUp = false;
+  canAsk = true; // false for a file: nobody is there to answer
   #scroller;
   #list;
   #earlier;

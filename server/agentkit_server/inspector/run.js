@@ -37,7 +37,7 @@ export class RunView {
   #page;
   #shown = 0; // items that have a view
 
-  /** `page`: `widgets` (item → view), `nest(run)`, `caughtUp`, `now()`, and the actions `inspect`, `save`, `link`, `again`. */
+  /** `page`: `widgets` (item → view), `nest(run)`, `caughtUp`, `canAsk`, `now()`, and the actions `inspect`, `save`, `link`, `again`. */
   constructor(run, page) {
     this.#run = run;
     this.#page = page;
@@ -118,7 +118,7 @@ export class RunView {
         element("strong", {}, run.message || "The run failed."),
         element("span", { class: "failure-code" }, run.code),
         run.items.length > 0 && element("span", {}, "What came before stays in the thread."),
-        run.retryable && run.input !== null && element("button", { type: "button", class: "plain", on: { click: () => this.#page.again(run) } }, "Ask again"),
+        run.retryable && run.input !== null && this.#page.canAsk && element("button", { type: "button", class: "plain", on: { click: () => this.#page.again(run) } }, "Ask again"),
       ),
     );
   }

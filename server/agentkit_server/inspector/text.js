@@ -18,6 +18,7 @@ export class TextFlow {
   #shown = 0; // pieces taken from the list
   #node = null; // where text goes: a paragraph, or code
   #length = 0; // characters in the paragraph
+  #breaks = ""; // line breaks that are kept back
   #fence = 0; // backticks that opened the present code; 0 outside of code
   #line = ""; // what of the present line is kept back, because it may be a fence
   #decided = false; // true: a part of the present line is shown, so it is no fence
@@ -74,6 +75,7 @@ export class TextFlow {
   /** Go into code, or out of it. */
   #turn() {
     this.#node = null;
+    this.#breaks = "";
     if (this.#fence) {
       this.#fence = 0;
       return;
@@ -87,8 +89,13 @@ export class TextFlow {
     this.#node = code;
   }
 
+  /** Line breaks are kept back until something follows: none stand before or after code, nor at the end. */
   #write(text) {
-    let rest = text;
+    const whole = this.#node ? this.#breaks + text : text.replace(/^\n+/, "");
+    let end = whole.length;
+    while (end > 0 && whole[end - 1] === "\n") end -= 1;
+    this.#breaks = whole.slice(end);
+    let rest = whole.slice(0, end);
     while (!this.#fence && this.#length + rest.length > PARAGRAPH) {
       const cut = rest.indexOf("\n", Math.max(0, PARAGRAPH - this.#length));
       if (cut < 0) break;
