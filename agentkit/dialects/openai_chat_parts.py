@@ -4,7 +4,6 @@ Pure. Text documents become text, which every endpoint reads; other documents be
 """
 
 import base64
-import binascii
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,7 +59,7 @@ def _document(block: DocumentBlock, profile: Profile) -> dict[str, Any]:
 def _text(block: DocumentBlock) -> str:
     try:
         return base64.b64decode(block.data, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigurationError(
             f"document data of type {block.media_type!r} is not base64 of UTF-8 text: {error}"
         ) from None
