@@ -77,6 +77,10 @@ class FakeLog:
         """See `EventLog`."""
         return self.put(*drafts, topic=topic)
 
+    async def delete(self, topic: Topic) -> None:
+        """See `EventLog`."""
+        self.restart("D", topic)
+
     async def tail(self, topic: Topic) -> Tail:
         """See `EventLog`."""
         await asyncio.sleep(0)
@@ -200,9 +204,11 @@ class Peer:
 
     async def send(self, message: dict[str, Any]) -> None:
         """The application's `send`."""
-        while self.is_stuck:
+        while self.is_stuck and not self.aborted:
             self._unstuck.clear()
             await self._unstuck.wait()
+        if self.aborted:
+            return  # as uvicorn does
         self.messages.append(dict(message))
         self._news.set()
 
@@ -229,6 +235,7 @@ class Peer:
 
     def _abort(self) -> None:
         self.aborted = True
+        self._unstuck.set()
         self.leave()
 
 

@@ -10,15 +10,15 @@ import json
 import logging
 from collections.abc import Coroutine, Mapping
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from agentkit.content import JsonValue
 from agentkit.errors import EngineError
-from agentkit.log import Topic
 from agentkit_transports.asgi import Message, Receive, Scope, Send
+from agentkit_transports.backend import Action, Backend, Identity
 from agentkit_transports.direct import socket_outlet
-from agentkit_transports.encoder import PROTOCOLS, Exposure, View, parse_view
-from agentkit_transports.hub import EndReason, Hub, Reader, Start
+from agentkit_transports.encoder import PROTOCOLS, View, parse_view
+from agentkit_transports.hub import EndReason, Reader, Start
 from agentkit_transports.outlet import Batch, SlowReader, SocketOutlet
 from agentkit_transports.problem import MEDIA_TYPE, Problem, ProblemError
 from agentkit_transports.session import (
@@ -44,77 +44,12 @@ from agentkit_transports.session import Action as SessionAction
 
 logger = logging.getLogger("agentkit")
 
-Action: TypeAlias = Literal["read", "run", "cancel", "steer", "approve"]
-Identity: TypeAlias = object
-"""Whoever the backend says it is; the transport only hands it back."""
+__all__ = ["Action", "Backend", "Identity", "WebSocketEndpoint"]
 
 T = TypeVar("T")
 
 _FAREWELL_TIMEOUT: Final = 1.0
 """Seconds for the last words to a client that did not keep up."""
-
-
-class Backend(Protocol):
-    """What a socket asks of the producer behind it. Every method may raise `ProblemError`, which the client gets as `err`."""
-
-    @property
-    def hub(self) -> Hub:
-        """The process's hub."""
-        ...
-
-    async def identify(self, scope: Scope) -> Identity | None:
-        """Say who opens a socket, by header, cookie or subprotocol; None: wait for `hello{auth}`. Without auth: any object.
-
-        Raises:
-            ProblemError: refused before the handshake, with this status.
-        """
-        ...
-
-    async def authenticate(self, identity: Identity | None, auth: str) -> Identity:
-        """Say who `hello{auth}` names, for the first time or again (`identity`: who it was).
-
-        Raises:
-            ProblemError: a bad token; the socket closes with 4500.
-        """
-        ...
-
-    async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> Topic:
-        """Return the topic of a thread on which `identity` may do `action`. Asked at every operation.
-
-        Raises:
-            ProblemError: 404 for what does not exist and for what may not be seen.
-        """
-        ...
-
-    def exposure(self, identity: Identity, topic: Topic) -> Exposure:
-        """Say how much of the reasoning this reader gets."""
-        ...
-
-    async def has_ended(self, topic: Topic, run: str) -> bool:
-        """Tell whether a run has ended.
-
-        Raises:
-            ProblemError: 404, no such run.
-        """
-        ...
-
-    async def start_run(self, identity: Identity, topic: Topic, request: StartRun) -> Mapping[str, JsonValue]:
-        """Start a run and return what `ok` holds beside `rid`: at least `run`."""
-        ...
-
-    async def cancel_run(
-        self, identity: Identity, topic: Topic, request: CancelRun
-    ) -> Mapping[str, JsonValue]:
-        """Ask a run to stop; idempotent. Returns what `ok` holds."""
-        ...
-
-    async def steer(self, identity: Identity, topic: Topic, request: Steer) -> Mapping[str, JsonValue]:
-        """Put a message into a run. Not built: raise `ProblemError(Problem(501, "not_supported"))`."""
-        ...
-
-    async def approve(self, identity: Identity, topic: Topic, request: Approve) -> Mapping[str, JsonValue]:
-        """Decide an approval. Not built: raise `ProblemError(Problem(501, "not_supported"))`."""
-        ...
 
 
 class WebSocketEndpoint:
@@ -212,11 +147,14 @@ class _Conversation:
             if self._waiting is not None:
                 self._waiting.reschedule(asyncio.get_running_loop().time())
 
+    def _is_over(self) -> bool:
+        return self._closing is not None
+
     async def _converse(self, receive: Receive) -> None:
-        while self._closing is None:
+        while not self._is_over():
             message = await self._next(receive)
             if message is None:
-                actions = [] if self._closing is not None else self._session.hello_timeout()
+                actions = [] if self._is_over() else self._session.hello_timeout()
             elif message["type"] == "websocket.disconnect":
                 self._is_gone = True
                 return
