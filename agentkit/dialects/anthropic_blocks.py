@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agentkit.chunks import Chunk, ProviderChunk, TextChunk, ThinkingChunk, ToolUseChunk
+from agentkit.content import valid_text
 from agentkit.dialects.base import SurrogateJoiner, parse_payload, state_text
 from agentkit.errors import WireError, quote
 
@@ -127,10 +128,15 @@ def list_member(payload: dict[str, Any], name: str) -> list[Any]:
 
 
 def text_member(payload: dict[str, Any], name: str) -> str:
-    """Return a member that is text, "" where it is missing or null; or raise `WireError`."""
+    """Return a member that is a piece of text, "" where it is missing or null; or raise `WireError`."""
     value = payload.get(name)
     if type(value) is str:
         return value
     if value is None:
         return ""
     raise WireError(f"{NAME} {name} is not text: {quote(value)}")
+
+
+def word_member(payload: dict[str, Any], name: str) -> str:
+    """Return a member that is a whole text, as `text_member`; half a surrogate pair in it will never get its other half."""
+    return valid_text(text_member(payload, name))

@@ -22,7 +22,7 @@ from agentkit.chunks import (
     ToolUseChunk,
     UsageChunk,
 )
-from agentkit.content import Usage
+from agentkit.content import Usage, valid_text
 from agentkit.dialects.anthropic_blocks import (
     NAME,
     OpenBlock,
@@ -31,6 +31,7 @@ from agentkit.dialects.anthropic_blocks import (
     object_member,
     text_member,
     wire_index,
+    word_member,
 )
 from agentkit.dialects.anthropic_request import encode_request
 from agentkit.dialects.base import (
@@ -159,8 +160,8 @@ class AnthropicMessagesDecoder:
 
     def _start(self, payload: dict[str, Any]) -> list[Chunk]:
         start = object_member(payload, "content_block")
-        kind = start.get("type")
-        if not isinstance(kind, str):
+        kind = word_member(start, "type")
+        if not kind:
             raise WireError(f"{NAME} content_block has no type: {quote(start)}")
         before = self._blocks.get(wire_index(payload))
         out = [] if before is None or before.ended else before.finish()
@@ -179,7 +180,7 @@ class AnthropicMessagesDecoder:
                 # An empty chunk too: watchers learn that the model thinks, also where the text is withheld.
                 thinking, signature = (
                     block.joiner.feed(text_member(start, "thinking")),
-                    text_member(start, "signature"),
+                    word_member(start, "signature"),
                 )
                 out.append(ThinkingChunk(thinking, signature, NAME if signature else "", index=block.index))
             case "redacted_thinking":
@@ -187,7 +188,7 @@ class AnthropicMessagesDecoder:
                 out.append(ThinkingChunk(provider_state=state, provider_state_format=NAME, index=block.index))
             case _:
                 extra = {name: value for name, value in start.items() if name not in _CALL_MEMBERS}
-                chunk = ToolUseChunk(text_member(start, "id"), text_member(start, "name"), index=block.index)
+                chunk = ToolUseChunk(word_member(start, "id"), word_member(start, "name"), index=block.index)
                 if extra:
                     chunk.provider_state, chunk.provider_state_format = state_text(extra), NAME
                 out.append(chunk)
@@ -219,7 +220,7 @@ class AnthropicMessagesDecoder:
                 block.has_input = block.has_input or bool(text.strip())
                 return [ToolUseChunk(input=text, index=block.index)] if text else []
             case "signature_delta":
-                signature = text_member(delta, "signature")
+                signature = word_member(delta, "signature")
                 return [ThinkingChunk("", signature, NAME, index=block.index)] if signature else []
             case "citations_delta":
                 block.citations.append(delta.get("citation"))
@@ -255,7 +256,7 @@ class AnthropicMessagesDecoder:
         reason = delta.get("stop_reason") if isinstance(delta, dict) else None
         if reason is not None:
             self._finished = True
-            word = str(reason)[:MAX_QUOTED]
+            word = valid_text(str(reason))[:MAX_QUOTED]
             out.append(FinishChunk(STOP_REASONS.get(word, "other"), word))
         return out
 
@@ -295,13 +296,13 @@ def read_error(payload: object) -> tuple[str, str]:
     """Return message and code of an error in any of the shapes that servers send: Anthropic's, OpenAI's, a bare word."""
     error = payload.get("error") or payload if isinstance(payload, dict) else payload
     if not isinstance(error, dict):
-        return (error if isinstance(error, str) else quote(error))[:MAX_MESSAGE], ""
+        return (valid_text(error) if isinstance(error, str) else quote(error))[:MAX_MESSAGE], ""
     message = next((error[name] for name in ("message", "detail", "details") if error.get(name)), None)
     code = error.get("code")
     if code is None and error is not payload:
         code = error.get("type")
-    text = message if isinstance(message, str) else quote(message or error)
-    return text[:MAX_MESSAGE], "" if code is None else str(code)[:MAX_QUOTED]
+    text = valid_text(message) if isinstance(message, str) else quote(message or error)
+    return text[:MAX_MESSAGE], "" if code is None else valid_text(str(code))[:MAX_QUOTED]
 
 
 def is_retryable(code: str) -> bool:
