@@ -6,6 +6,7 @@ What is unknown is kept whole, never shown as text.
 Source: ai.google.dev "Generate content", "Thinking", "Thought signatures" (read 2026-11-30), and recorded streams.
 """
 
+import re
 from typing import Any, Final, Literal
 
 from agentkit.chunks import (
@@ -300,6 +301,14 @@ class _Streamed:
         self.arguments = PartialArguments()
 
 
+_WORDS: Final = (
+    ("quota", re.compile(r"RequestsPerDay|TokensPerDay")),  # though the message says "retry in 20s"
+    ("unknown_model", re.compile(r"models?/\S+ (?:is|was) not found", re.IGNORECASE)),
+    ("context_overflow", re.compile(r"token count .{0,40}exceeds the maximum")),
+)
+"""What Google says in words of its own, and our words for it; asking again helps with none."""
+
+
 def _first(candidates: object) -> dict[str, Any]:
     """Return the first candidate of a payload; others, where a request asked for several, are not read."""
     for candidate in candidates if type(candidates) is list else ():
@@ -348,9 +357,8 @@ class Gemini:
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read an error body; see `Dialect.status_fault`."""
         fault = status_fault(status, body)
-        if "PerDay" in body and status == 429:  # the provider adds "retry in 20s", which is not true then
-            return StatusFault(fault.message, "quota", False)
-        return fault
+        code = next((code for code, words in _WORDS if words.search(body)), "")
+        return StatusFault(fault.message, code, False) if code else fault
 
 
 DIALECT: Final = Gemini()

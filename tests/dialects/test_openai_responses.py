@@ -95,8 +95,8 @@ def said(text: str, **state: object) -> TextBlock:
 
 
 def call(call_id: str, name: str, arguments: str, *, complete: bool = True, **state: object) -> ToolUseBlock:
-    kept = (state_text(state), NAME) if state else (None, "")
-    return ToolUseBlock(call_id, name, arguments, complete, "", "", *kept)
+    kept, label = (state_text(state), NAME) if state else (None, "")
+    return ToolUseBlock(call_id, name, arguments, complete, "", "", kept, label)
 
 
 def test_a_whole_answer_in_chunks() -> None:

@@ -57,8 +57,8 @@ def said(text: str, made_by: Origin | None = OWN, **state: object) -> TextBlock:
 
 
 def call(call_id: str, made_by: Origin | None = OWN, **state: object) -> ToolUseBlock:
-    kept = (state_text(state), NAME) if state else (None, "")
-    return ToolUseBlock(call_id, "f", '{"n": 1}', True, "", "", *kept, made_by)
+    kept, label = (state_text(state), NAME) if state else (None, "")
+    return ToolUseBlock(call_id, "f", '{"n": 1}', True, "", "", kept, label, made_by)
 
 
 def result(call_id: str, *content: Any) -> Message:
