@@ -104,6 +104,7 @@ class _Runs:
 
     async def cancel(self, request: Request) -> Response:
         topic, run = self._topic(request), request.path_params["run"]
+        await self._service.record(topic, run)  # an unknown run is a 404, whatever the body
         body = CancelBody()
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             body = await self._read(request, CancelBody)
