@@ -116,19 +116,21 @@ class AnthropicMessagesDecoder:
 
     def feed(self, event: str, data: str) -> list[Chunk]:
         """Return the chunks of one payload; see `Decoder.feed`."""
-        if not data or data == "[DONE]":  # some compatible servers close as the chat dialect does
-            return []
         try:
             payload = parse_payload(NAME, data)
         except WireError:
+            if not data or data == "[DONE]":  # some compatible servers close as the chat dialect does
+                return []
             if event != "error":
                 raise
             payload = data
-        if type(payload) is str:
-            return self._error(payload)
         if type(payload) is not dict:
+            if type(payload) is str:
+                return self._error(payload)
             raise WireError(f"{NAME} payload is not an object: {quote(data)}")
-        kind = str(payload.get("type") or event)
+        kind = payload.get("type") or event
+        if type(kind) is not str:
+            kind = str(kind)
         self._last = kind
         handler = _HANDLERS.get(kind)
         if handler is not None:
@@ -200,9 +202,13 @@ class AnthropicMessagesDecoder:
         return block
 
     def _delta(self, payload: dict[str, Any]) -> list[Chunk]:
-        delta = object_member(payload, "delta")
+        # The hot path of every answer: members are looked at here, and the functions that complain are called only to complain.
+        delta = payload.get("delta")
+        index = payload.get("index")
+        if type(delta) is not dict or type(index) is not int:
+            delta, index = object_member(payload, "delta"), wire_index(payload)
         kind = delta.get("type")
-        block = self._blocks.get(wire_index(payload))
+        block = self._blocks.get(index)
         if block is None:
             block = self._open(payload, _implied_kind(payload, kind), {})
         if isinstance(block, OwnBlock):
@@ -214,11 +220,12 @@ class AnthropicMessagesDecoder:
                 return [TextChunk(text, block.index)] if text else []
             case "thinking_delta":
                 text = block.joiner.feed(text_member(delta, "thinking"))
-                return [ThinkingChunk(text, index=block.index)] if text else []
+                return [ThinkingChunk(text, "", "", None, "", block.index)] if text else []
             case "input_json_delta":
                 text = block.joiner.feed(text_member(delta, "partial_json"))
-                block.has_input = block.has_input or bool(text.strip())
-                return [ToolUseChunk(input=text, index=block.index)] if text else []
+                if not block.has_input:
+                    block.has_input = bool(text.strip())
+                return [ToolUseChunk("", "", text, block.index)] if text else []
             case "signature_delta":
                 signature = word_member(delta, "signature")
                 return [ThinkingChunk("", signature, NAME, index=block.index)] if signature else []
