@@ -2,17 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
 import pytest
 
 from agentkit.errors import EngineError
-from agentkit.log import EARLIEST, NOW, Cursor, Draft, Gap, Topic
+from agentkit.log import EARLIEST, NOW, Cursor, Draft, Gap, Record, Topic
 from agentkit.sse import SSEDecoder
-from agentkit_transports.encoder import View
+from agentkit_transports.encoder import PROTOCOLS, View
 from agentkit_transports.hub import Hub, HubSettings, Reader
+from agentkit_transports.protocols.native import NativeSSE
 from agentkit_transports.reader import EndReason
 
 pytestmark = pytest.mark.anyio
@@ -499,6 +500,122 @@ async def test_views_do_not_share_and_only_a_few_keep_their_frames(
     assert hub.stats.encoded == 15 + 3
     for reader in readers + late:
         reader.close()
+
+
+class Counting:
+    """A protocol that folds: each record's bytes say how many came before it in its run."""
+
+    folds = True
+
+    def __init__(self, steps: list[int]) -> None:
+        self._steps = steps
+
+    def start(self) -> object:
+        return 0
+
+    def step(self, state: object, record: Record) -> tuple[object, bytes]:
+        assert isinstance(state, int)
+        self._steps.append(record.seq)
+        return state + 1, b"%d:%d " % (record.seq, state)
+
+    def join(self, frames: Sequence[bytes]) -> bytes:
+        return b"".join(frames)
+
+    def hello(self, after: Cursor, head: int, *, resumed: bool, retry_ms: int) -> bytes:
+        return b""
+
+    def gap(self, gap: Gap, after: Cursor) -> bytes:
+        return b"gap "
+
+    def position(self, cursor: Cursor) -> bytes:
+        return b""
+
+    def end(self, cursor: Cursor) -> bytes:
+        return b"end"
+
+    def closing(self, retry_ms: int) -> bytes:
+        return b""
+
+    def beat(self) -> bytes:
+        return b"beat "
+
+
+async def test_a_protocol_that_folds_is_resumed_in_the_middle_of_its_run(
+    hub: Hub,
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    settled: Settled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[int] = []
+    monkeypatch.setitem(PROTOCOLS, "counting", lambda _topic, _view: Counting(steps))
+    view = View("counting", run="r1")
+    log.put(make_draft(run="r0"), make_draft(), make_draft(), make_draft(run="r2"), make_draft())
+    outlets = {seq: make_outlet(is_direct=seq % 2 == 0) for seq in range(6)}
+    ends = [(await follow(hub, topic, outlet, Cursor("E", seq), view))[1] for seq, outlet in outlets.items()]
+    await settled(60)
+
+    steps.clear()
+    log.put(make_draft(), make_draft("run.finished", terminal=True))
+    await settled(60)
+
+    whole = b"2:0 3:1 5:2 6:3 7:4 end"
+    assert {seq: outlet.data for seq, outlet in outlets.items()} == {
+        seq: whole[whole.index(b"%d:" % (6 if seq == 5 else max(2, seq + 1 + (seq == 3)))) :]
+        for seq in range(6)
+    }
+    assert steps == [6, 7]
+    assert [one.reasons for one in ends] == [["ended"]] * 6
+
+
+async def test_a_protocol_without_positions_still_shows_signs_of_life(
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PROTOCOLS, "counting", lambda _topic, _view: Counting([]))
+    hub = Hub(log, settings=HubSettings(heartbeat=0.03))
+    outlet = make_outlet()
+    reader, _ = await follow(hub, topic, outlet, view=View("counting", run="r1"))
+    log.put(make_draft(run="r0"))
+
+    await eventually(lambda: outlet.data.startswith(b"beat "))
+
+    reader.close()
+
+
+async def test_an_encoder_that_breaks_ends_its_own_readers_only(
+    hub: Hub,
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    settled: Settled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken(NativeSSE):
+        def step(self, state: object, record: Record) -> tuple[object, bytes]:
+            raise ZeroDivisionError
+
+    monkeypatch.setitem(PROTOCOLS, "broken", lambda _topic, _view: Broken())
+    good = make_outlet()
+    reader, _ = await follow(hub, topic, good)
+    _, live_ends = await follow(hub, topic, make_outlet(), view=View("broken"))
+    _, other_ends = await follow(hub, topic, make_outlet(), view=View("broken"))
+    _, pumped_ends = await follow(hub, topic, make_outlet(is_direct=False), view=View("broken"))
+    await settled()
+
+    log.put(make_draft())
+    await settled()
+
+    assert ids(good.data) == ["E-1"]
+    assert live_ends.reasons == other_ends.reasons == pumped_ends.reasons == ["failed"]
+    reader.close()
 
 
 class Connection:
