@@ -5,6 +5,7 @@ often without an id; the last line says `done`.
 Source: Ollama's API documentation, "Generate a chat completion" and "Thinking" (read 2026-11-30), and recorded streams.
 """
 
+import re
 from typing import Any, Final, Literal
 
 from agentkit.chunks import (
@@ -28,6 +29,11 @@ from agentkit.model import ModelRequest
 
 FINISH: Final[dict[str, FinishReason]] = {"": "stop", "stop": "stop", "length": "length"}
 """Words of `done_reason`; older servers have none. Other words (`load`, `unload`) are `other`."""
+
+_TRANSIENT: Final = re.compile(
+    r"server busy|unexpectedly stopped|while running the model|unexpected EOF|loading model", re.IGNORECASE
+)
+"""Ollama's words for what may go well the next time; its errors have no codes."""
 
 _THINKING: Final = ("thinking", "reasoning_content", "reasoning")
 """Ollama's own name first; the others are those of servers that resemble it."""
@@ -136,10 +142,8 @@ class OllamaDecoder:
         fault = read_fault(payload)
         code = valid_text(fault.code)
         message = fault.message or "an error without a message"
-        out += [
-            ErrorChunk("provider", message, code, bool(classify(fault, None)[1])),
-            FinishChunk("error", code),
-        ]
+        again = bool(classify(fault, None)[1] or _TRANSIENT.search(message))
+        out += [ErrorChunk("provider", message, code, again), FinishChunk("error", code)]
 
 
 def _count(payload: dict[str, Any], name: str) -> int:
