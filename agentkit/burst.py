@@ -30,13 +30,16 @@ def _announce_read() -> Generator[object, None, None]:
 class _Gate:
     """Stands in front of a network stream's `read`, for as long as the connection lives."""
 
-    __slots__ = ("_read", "abandoned", "armed")
+    __slots__ = ("_read", "abandoned", "armed", "proven")
 
     def __init__(self, read: Callable[..., Awaitable[bytes]]) -> None:
         self._read = read
         self.armed = False
         """True only while a `BurstReader` steps: no read of anybody else can come between."""
         self.abandoned = False
+        """True where the body is being left: the next read raises."""
+        self.proven = False
+        """True once a read of a body was seen to pass here: from then on every one will."""
 
     async def __call__(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self.armed:
@@ -60,14 +63,12 @@ def _gate(network: Any) -> _Gate | None:
 class BurstReader:
     """Reads one body. `next` until it returns b"", then or earlier `aclose`; both from one task."""
 
-    __slots__ = ("_fault", "_gate", "_held", "_marked", "_parts")
+    __slots__ = ("_fault", "_gate", "_held", "_parts")
 
     def __init__(self, parts: AsyncGenerator[bytes], network: object = None) -> None:
         """Read `parts`; `network` is the stream under them, if the transport shows it."""
         self._parts = parts
         self._gate = _gate(network)
-        self._marked = False
-        """True once a read was announced: from then on every read will be."""
         self._held: Any = None
         """A step that is suspended before its read."""
         self._fault: Exception | None = None
@@ -123,7 +124,7 @@ class BurstReader:
                 mark = step.send(value) if error is None else step.throw(error)
             except StopIteration as done:
                 parts.append(done.value)
-                if not self._marked:
+                if not gate.proven:
                     return parts
                 step = value = error = None
                 continue
@@ -138,7 +139,7 @@ class BurstReader:
                 gate.armed = False
             value = error = None
             if mark is _ABOUT_TO_READ:
-                self._marked = True
+                gate.proven = True
                 if parts:
                     self._held = step
                     return parts
