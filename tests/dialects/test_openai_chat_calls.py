@@ -149,14 +149,19 @@ def test_a_length_cut_ends_only_calls_whose_arguments_are_whole(args: str | None
     assert read([fragment(0, "a", "f", args)]) == [("a", "f", args or "", True)]
 
 
-def test_whether_arguments_are_whole_does_not_depend_on_the_cut() -> None:
-    text = '{"a":"\\\\\\"}{","b":[1,{"c":"\\u007d"}]}'
-
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":"\\\\\\"}{","b":[1,{"c":"\\u007d"}]}', '{"a":"x\\""}', '{"a":"\\\\"}'],
+    ids=["brackets in strings", "an escaped quote", "an escaped backslash"],
+)
+def test_whether_arguments_are_whole_does_not_depend_on_the_cut(text: str) -> None:
     for cut in range(len(text) + 1):
         first = fragment(0, "a", "f", text[:cut])
-        assert [c[0] for c in read([first], [fragment(0, "b", "g", text[cut:])])] == (
-            ["a", "b"] if cut == len(text) else ["a"]
-        )
+        rest = fragment(0, "a", "f", text[cut:])
+        other = fragment(0, "b", "g", "{}")
+
+        assert [c[0] for c in read([first, other])] == (["a", "b"] if cut == len(text) else ["a"])
+        assert [c[0] for c in read([first, rest, other])] == ["a", "b"]
 
 
 def test_a_call_goes_on_after_the_first_finish() -> None:

@@ -276,6 +276,15 @@ def test_no_end_at_all_is_truncation_and_ends_no_block() -> None:
     assert (chunks[-1].kind, chunks[-1].retryable) == ("truncated", True)
 
 
+@pytest.mark.parametrize(("finish", "ends"), [("length", False), ("stop", True), ("tool_calls", True)])
+def test_a_length_cut_does_not_end_a_call_that_it_cut(finish: str, ends: bool) -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": ""}}
+
+    chunks = read(chunk({"tool_calls": [call]}), chunk({}, finish), "[DONE]")
+
+    assert (BlockEndChunk(0) in chunks) == ends
+
+
 def test_an_empty_body_is_truncated() -> None:
     assert [type(c) for c in read()] == [ErrorChunk]
 

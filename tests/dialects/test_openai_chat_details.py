@@ -111,6 +111,26 @@ def test_a_late_signature_finds_its_block() -> None:
     ]
 
 
+def test_more_words_after_text_go_to_their_block() -> None:
+    details = ReasoningDetails(inner := Blocks())
+    out: list[Chunk] = []
+
+    details.add([text("a")], out)
+    inner.text("answer", out)
+    details.add([text("b")], out)
+    inner.text("more", out)
+
+    assert out == [
+        ThinkingChunk("a", index=0),
+        BlockEndChunk(0),
+        TextChunk("answer", 1),
+        BlockEndChunk(1),
+        ThinkingChunk("b", index=0),
+        BlockEndChunk(0),
+        TextChunk("more", 2),
+    ]
+
+
 def test_a_changed_opaque_entry_replaces_the_state() -> None:
     one = {"type": "reasoning.encrypted", "data": "x", "index": 0}
 

@@ -132,7 +132,7 @@ def test_a_request_without_a_message_is_refused(messages: list[Message]) -> None
 
 
 def test_a_user_says_text_images_and_documents_in_order() -> None:
-    blocks = [
+    blocks: list[Block] = [
         TextBlock("see"),
         ImageBlock("image/png", "QUJD"),
         ImageBlock(url="https://x/y.png"),
@@ -275,7 +275,7 @@ def test_a_refusal_is_what_the_assistant_said() -> None:
 
 
 def test_what_a_chat_endpoint_cannot_take_is_left_out_and_told() -> None:
-    blocks = [
+    blocks: list[Block] = [
         TextBlock("a"),
         ImageBlock("image/png", "QUJD"),
         ProviderBlock("x", "{}", "anthropic-messages"),
@@ -456,7 +456,7 @@ def test_what_was_read_goes_back_exactly() -> None:
 
     kept = load_messages(dump_messages([USER, response.message()]))
 
-    assert DIALECT.encode(ModelRequest(kept), target).body["messages"][1] == {  # type: ignore[index, call-overload]
+    assert DIALECT.encode(ModelRequest(kept), target).body["messages"][1] == {  # type: ignore[index]
         "role": "assistant",
         "content": "Let me see.",
         "reasoning_content": "17 x 3",
@@ -468,7 +468,8 @@ def test_what_was_read_goes_back_exactly() -> None:
 
 
 _ORIGIN = st.sampled_from([OWN, FOREIGN, None])
-_TEXT = st.text(max_size=5)
+_CHARACTERS = st.characters(exclude_characters="§")
+_TEXT = st.text(_CHARACTERS, max_size=5)
 _BLOCK = st.one_of(
     st.builds(TextBlock, _TEXT),
     st.builds(RefusalBlock, _TEXT),
@@ -482,7 +483,7 @@ _BLOCK = st.one_of(
     st.just(ImageBlock("image/png", "QUJD")),
 )
 _MESSAGE = st.one_of(
-    st.builds(Message.user, st.text(min_size=1, max_size=3)),
+    st.builds(Message.user, st.text(_CHARACTERS, min_size=1, max_size=3)),
     st.builds(lambda b, s: Message("assistant", tuple(b), s), st.lists(_BLOCK, max_size=5), st.sampled_from(["complete", "partial"])),
     st.builds(lambda ids: Message("tool", tuple(result(i) for i in ids)), st.lists(st.sampled_from("abc"), max_size=3)),
 )  # fmt: skip
