@@ -5,21 +5,16 @@ differently: duplicate names, NaN, numbers that do not fit, half a surrogate pai
 field). Nothing here knows what a run is.
 """
 
-import json
-import math
-from itertools import pairwise
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from agentkit.errors import quote
+from agentkit.errors import WireError
 from agentkit_transports.problem import Problem, ProblemError
+from agentkit_transports.strict_json import parse_json
 
 M = TypeVar("M", bound=BaseModel)
-
-MAX_INT = 2**63
-"""Bound of integers: what every JSON reader keeps exactly in 64 bits."""
 
 
 async def read_json(request: Request, model: type[M], *, max_size: int, max_depth: int) -> M:
@@ -40,19 +35,11 @@ def parse(data: bytes, model: type[M], *, max_depth: int) -> M:
         ProblemError: 400 where it is not clean JSON, 422 where it has another shape.
     """
     try:
-        text = data.decode()
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_int=_int, parse_float=_float, parse_constant=_constant
-        )
-    except _UncleanError as error:
-        raise _bad(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise _bad(f"the body is not UTF-8 at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        raise _bad(f"the body is not JSON: {error.msg} at character {error.pos}") from None
-    except RecursionError:
-        raise _bad(f"the body is nested deeper than {max_depth} levels") from None
-    _check(value, max_depth)
+        value = parse_json(data)
+    except WireError as error:
+        raise _bad(f"the body is {error}") from None
+    if _is_deeper(value, max_depth):
+        raise _bad(f"the body is nested deeper than {max_depth} levels")
     try:
         return model.model_validate(value, strict=True)
     except ValidationError as error:
@@ -80,57 +67,15 @@ async def _read(request: Request, max_size: int) -> bytes:
     return bytes(body)
 
 
-class _UncleanError(Exception):
-    """JSON that not every reader understands alike."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        names = sorted(name for name, _ in pairs)
-        twice = next(name for name, other in pairwise(names) if name == other)
-        raise _UncleanError(f"the name {quote(twice)} stands twice in one object")
-    return out
-
-
-def _int(digits: str) -> int:
-    if len(digits) > 20 or abs(int(digits)) >= MAX_INT:
-        raise _UncleanError("an integer does not fit in 64 bits")
-    return int(digits)
-
-
-def _float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise _UncleanError("a number is too large")
-    return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise _UncleanError(f"{name} is not JSON")
-
-
-def _check(value: Any, max_depth: int) -> None:
-    """Refuse depth and half surrogate pairs, wherever they stand."""
-    level: list[Any] = [value]
-    depth = 0
-    while level:
-        depth += 1
-        if depth > max_depth:
-            raise _bad(f"the body is nested deeper than {max_depth} levels")
-        below: list[Any] = []
-        for member in level:
-            if isinstance(member, dict):
-                below += member.keys()
-                below += member.values()
-            elif isinstance(member, list):
-                below += member
-            elif isinstance(member, str) and not member.isascii():
-                try:
-                    member.encode()
-                except UnicodeEncodeError:
-                    raise _bad("a string holds half a surrogate pair") from None
-        level = below
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Tell whether a JSON value has more levels of objects and lists."""
+    level = [value]
+    for _ in range(levels):
+        members = (
+            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)
+        )
+        level = [member for some in members for member in some if isinstance(member, dict | list)]
+    return bool(level)
 
 
 def _bad(detail: str) -> ProblemError:

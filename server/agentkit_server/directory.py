@@ -3,7 +3,7 @@
 An agent may be announced before it is there (a model that is still being fetched) and offered later. Nothing here runs anything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from agentkit.agent import Agent
@@ -64,7 +64,7 @@ class AgentDirectory:
                 raise ConfigurationError(f"two agents are named {agent.name!r}")
             self.offer(agent)
 
-    def __iter__(self) -> Iterable[Entry]:
+    def __iter__(self) -> Iterator[Entry]:
         return iter(tuple(self._entries.values()))
 
     def announce(self, name: str, *, description: str = "", note: str = "") -> None:

@@ -33,24 +33,18 @@ def nested(levels: int) -> bytes:
     [
         pytest.param(b"", "the body is not JSON", id="empty"),
         pytest.param(b'{"text":', "the body is not JSON", id="cut"),
-        pytest.param(b'{"text":"\xff"}', "the body is not UTF-8 at byte 9", id="not UTF-8"),
+        pytest.param(b'{"text":"\xff"}', "the body is not JSON", id="not UTF-8"),
         pytest.param(b'\xef\xbb\xbf{"text":"x"}', "the body is not JSON", id="BOM"),
         pytest.param(b'{\x00"\x00}\x00', "the body is not JSON", id="UTF-16"),
-        pytest.param(b'{"text":"a","text":"b"}', "the name 'text' stands twice", id="a name twice"),
-        pytest.param(
-            b'{"text":"a","extra":{"k":1,"k":2}}', "the name 'k' stands twice", id="a name twice inside"
-        ),
-        pytest.param(b'{"text":"a","extra":NaN}', "NaN is not JSON", id="NaN"),
-        pytest.param(b'{"text":"a","extra":-Infinity}', "-Infinity is not JSON", id="infinity"),
-        pytest.param(b'{"text":"a","extra":1e999}', "a number is too large", id="a float out of range"),
-        pytest.param(
-            b'{"text":"a","extra":' + b"9" * 5000 + b"}", "an integer does not fit", id="5,000 digits"
-        ),
-        pytest.param(b'{"text":"a","extra":9223372036854775808}', "an integer does not fit", id="2**63"),
-        pytest.param(b'{"text":"\\ud83d"}', "half a surrogate pair", id="half a pair"),
-        pytest.param(
-            b'{"text":"a","extra":{"\\udc00":1}}', "half a surrogate pair", id="half a pair in a name"
-        ),
+        pytest.param(b'{"text":"a","text":"b"}', "the same key twice", id="a name twice"),
+        pytest.param(b'{"text":"a","extra":{"k":1,"k":2}}', "the same key twice", id="a name twice inside"),
+        pytest.param(b'{"text":"a","extra":NaN}', "not JSON", id="NaN"),
+        pytest.param(b'{"text":"a","extra":-Infinity}', "not JSON", id="infinity"),
+        pytest.param(b'{"text":"a","extra":1e999}', "infinite", id="a float out of range"),
+        pytest.param(b'{"text":"a","extra":' + b"9" * 5000 + b"}", "number out of range", id="5,000 digits"),
+        pytest.param(b'{"text":"a","extra":9223372036854775808}', "past 64 bits", id="2**63"),
+        pytest.param(b'{"text":"\\ud83d"}', "not JSON", id="half a pair"),
+        pytest.param(b'{"text":"a","extra":{"\\udc00":1}}', "not JSON", id="half a pair in a name"),
         pytest.param(nested(65), "nested deeper than 64 levels", id="65 levels"),
         pytest.param(b"[" * 100_000, "the body is ", id="100,000 levels"),
     ],
