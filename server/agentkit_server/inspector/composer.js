@@ -60,7 +60,7 @@ export class Composer {
     const held = document.activeElement === stop || document.activeElement === send;
     stop.hidden = !this.#going;
     send.hidden = Boolean(this.#going);
-    stop.disabled = this.#stopping !== null;
+    stop.setAttribute("aria-disabled", String(this.#stopping !== null)); // a disabled button would lose the focus
     stop.setAttribute("aria-label", this.#stopping ? "Stopping" : "Stop the run");
     send.disabled = !this.#usable || this.#busy || !input.value.trim();
     input.disabled = !this.#usable;

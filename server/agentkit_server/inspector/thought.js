@@ -66,6 +66,7 @@ export class ThoughtView {
     flag(this.root, "data-discarded", item.discarded);
     this.root.dataset.kind = kind;
     if (sealed) this.#seal(kind);
+    else if (!live) this.#tellHidden();
     this.tick();
     this.#decide(live, kind);
     if (this.#open) this.#fill();
@@ -87,16 +88,14 @@ export class ThoughtView {
       setText(this.label, `Thought for ${whole(ended - started)}`);
       this.label.title = `${((ended - started) / 1000).toFixed(3)} s by the server's clock`;
     }
-    setText(this.note, this.#remark(kind, bytes));
+    setText(this.note, this.#remark(kind));
   }
 
-  #remark(kind, bytes) {
+  #remark(kind) {
     if (this.#item.discarded) return "discarded, the request was made again";
     if (kind === "withheld") return `text withheld by the provider, signature of ${size(this.#sum("signature"))}`;
     if (kind === "hidden" || kind === "none") return "";
-    if (this.#item.parts.every((part) => part.summary)) return "summary by the provider";
-    const sealedParts = this.#item.parts.filter((part) => !part.pieces.length && part.state);
-    return sealedParts.length ? `partly hidden, ${size(bytes)}` : "";
+    return this.#item.parts.every((part) => part.summary) ? "summary by the provider" : "";
   }
 
   #sum(member) {
@@ -105,6 +104,17 @@ export class ThoughtView {
 
   #text() {
     return this.#item.parts.filter((part) => part.pieces.length).map(joined).join("\n\n");
+  }
+
+  /** Hidden blocks beside readable ones: they are told below the header, open or not. */
+  #tellHidden() {
+    const hidden = this.#item.parts.filter((part) => !part.pieces.length && part.state);
+    if (!hidden.length) return;
+    if (!this.hidden) {
+      this.hidden = element("span");
+      this.root.append(element("p", { class: "thought-why thought-lock" }, icon("lock"), this.hidden));
+    }
+    setText(this.hidden, `Hidden reasoning, ${size(hidden.reduce((sum, part) => sum + part.state, 0))}`);
   }
 
   /** Nothing to open: the header says all, and a hidden thought gets its lock and one sentence. */
