@@ -14,47 +14,21 @@ from agentkit.chunks import (
     ErrorChunk,
     FinishChunk,
     FinishReason,
-    ImageChunk,
     UsageChunk,
 )
 from agentkit.content import valid_text
 from agentkit.dialects.base import parse_payload
 from agentkit.dialects.openai_chat_blocks import Blocks
 from agentkit.dialects.openai_chat_calls import ToolCalls
+from agentkit.dialects.openai_chat_content import image_chunk, joined_text
 from agentkit.dialects.openai_chat_details import ReasoningDetails
 from agentkit.dialects.openai_chat_errors import classify, looks_like_error, read_fault, real_error
+from agentkit.dialects.openai_chat_finish import FINISH
 from agentkit.dialects.openai_chat_usage import read_usage
 from agentkit.dialects.think_tags import ThinkTags
 from agentkit.errors import WireError, quote
 
 NAME: Final = "openai-chat"
-
-FINISH: Final[dict[str, FinishReason]] = {
-    "stop": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "completed": "stop",
-    "tool_calls": "tool_calls",
-    "tool_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "incomplete": "length",
-    "content_filter": "content_filter",
-    "safety": "content_filter",
-    "sensitive": "content_filter",
-    "refusal": "refusal",
-    "error": "error",
-    "failed": "error",
-    "network_error": "error",
-    "insufficient_system_resource": "error",
-}
-"""Our word for a finish reason, whatever its case; others are `other`."""
 
 _FIRST: Final = (0, None, "0")
 """What the first choice is called."""
@@ -212,17 +186,17 @@ class ChatDecoder:
             if not value:
                 continue
             if name in _REASONING:
-                if heard or not _joined(value):
+                if heard or not joined_text(value):
                     continue
                 heard = True
             self._say(name, value, out)
 
     def _plain_reasoning(self, value: Any, out: list[Chunk]) -> None:
-        if text := _joined(value):
+        if text := joined_text(value):
             self._blocks.thinking(text, out)
 
     def _summary(self, value: Any, out: list[Chunk]) -> None:
-        if text := _joined(value):
+        if text := joined_text(value):
             self._blocks.summary(text, out)
 
     def _reasoning_details(self, value: Any, out: list[Chunk]) -> None:
@@ -273,7 +247,7 @@ class ChatDecoder:
             if url and isinstance(url, str):
                 self._blocks.end(out)
                 index = self._blocks.new()
-                out.append(_image(url, index))
+                out.append(image_chunk(url, index))
                 out.append(BlockEndChunk(index))
 
     def _tool_calls(self, value: Any, out: list[Chunk]) -> None:
@@ -358,25 +332,6 @@ _READERS: Final[dict[str, _Reader]] = {
     "function_call": ChatDecoder._function_call,
 }
 """What a delta may say, in the order in which one delta says it. Sound, annotations and what servers add besides are not read."""
-
-
-def _joined(value: object) -> str:
-    """Return reasoning text: a string, or parts that have some."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "".join(_joined(part) for part in value)
-    if isinstance(value, dict):
-        return _joined(value.get("text") or value.get("content") or value.get("summary"))
-    return ""
-
-
-def _image(url: str, index: int) -> ImageChunk:
-    url = valid_text(url)
-    head, comma, data = url.partition(",")
-    if comma and head.startswith("data:") and head.endswith(";base64"):
-        return ImageChunk(head[5:-7], data, "", index)
-    return ImageChunk("", "", url, index)
 
 
 def _error_payload(data: str) -> object:
