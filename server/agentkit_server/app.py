@@ -1,7 +1,7 @@
 """`create_app`: the composition root. Agents, an engine, a hub and the routes become one ASGI application.
 
-It can be mounted under any path of any ASGI application, whose lifespan may or may not reach it: nothing needs a start, and `drain` and
-`aclose` are there for an owner that wants an orderly end.
+It can be mounted under any path of any ASGI application, whose lifespan may or may not reach it: nothing needs a start. How it ends
+in order is told in `ending`; `drain` and `aclose` are there for an owner that wants it otherwise.
 """
 
 import logging
@@ -15,6 +15,7 @@ from agentkit.engine import Engine
 from agentkit.engines.memory import MemoryEngine
 from agentkit_server.backend import SocketBackend
 from agentkit_server.directory import AgentDirectory
+from agentkit_server.ending import arrange
 from agentkit_server.problems import response_of
 from agentkit_server.routes import feeds, health, page, runs, threads
 from agentkit_server.service import Service
@@ -33,6 +34,7 @@ class Application:
     def __init__(self, service: Service, *, owns_engine: bool) -> None:
         self.service = service
         self._owns_engine = owns_engine
+        self._is_arranged = False
         self._closed = False
         socket = WebSocketEndpoint(
             SocketBackend(service), limits=SessionLimits(hello_timeout=service.settings.hello_timeout)
@@ -57,6 +59,9 @@ class Application:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
+        if not self._is_arranged:
+            self._is_arranged = True
+            arrange(scope, self.drain)
         scope["app"] = self  # so that the router raises what it cannot route
         try:
             await self._router(scope, receive, send)

@@ -19,6 +19,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
 
+from agentkit_server.ending import DRAIN, Drain
 from agentkit_server.settings import Settings
 from agentkit_transports.asgi import ABORT
 from agentkit_transports.problem import MEDIA_TYPE, Problem
@@ -41,10 +42,24 @@ class ServerConfig(Config):
     def __init__(self, app: Any, settings: Settings, **options: Any) -> None:
         super().__init__(app, **options)
         self.settings = settings
+        self.drains: dict[Drain, None] = {}
+        """What applications want awaited before the server closes, each once."""
+
+    def register(self, drain: Drain) -> None:
+        """Take an application's drain."""
+        self.drains[drain] = None
 
 
 def _settings_of(config: Config) -> Settings:
     return config.settings if isinstance(config, ServerConfig) else Settings()
+
+
+def _extensions(config: Config, transport: asyncio.Transport) -> dict[str, dict[object, object]]:
+    """Return what a scope gets from us."""
+    out: dict[str, dict[object, object]] = {ABORT: {"abort": transport.abort}}
+    if isinstance(config, ServerConfig):
+        out[DRAIN] = {"register": config.register}
+    return out
 
 
 class _HeadTooLargeError(Exception):
@@ -75,6 +90,18 @@ class HTTPProtocol(HttpToolsProtocol):
         self._refusal = 400
         self._timer: asyncio.TimerHandle | None = None
         """Runs from the connection on, and while a head or a body is awaited."""
+        self.drained = 0
+        """How often a full buffer has drained."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """True while it waits for its peer to read: to close, or to send more."""
+        return self.transport.is_closing() or self.flow.write_paused
+
+    def resume_writing(self) -> None:
+        """The buffer has drained."""
+        self.drained += 1
+        super().resume_writing()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Give the peer its time for the first head."""
@@ -92,10 +119,8 @@ class HTTPProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if (
-            self._awaited == "head" and self._messages == messages
-        ):  # all of it belongs to a head that began before
-            self._head_raw += len(data)  # one huge header is seen by no callback until its end
+        if self._awaited == "head" and self._messages == messages:
+            self._head_raw += len(data)  # no callback sees one huge header before its end
             if self._head_raw > self._settings.head_size:
                 self._refuse(431)
                 return
@@ -107,7 +132,7 @@ class HTTPProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Count from zero, and give the application its abort."""
         super().on_message_begin()
-        self.scope["extensions"] = {ABORT: {"abort": self._abort}}
+        self.scope["extensions"] = _extensions(self.config, self.transport)
         self._awaited = "head"
         self._messages += 1
         self._head_parsed = self._head_raw = self._head_count = self._discarded = 0
@@ -134,7 +159,7 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._is_answered():
             self._discarded += len(body)
             if self._discarded > MAX_DISCARDED:
-                self._abort()
+                self.transport.abort()
             return
         super().on_body(body)
 
@@ -145,6 +170,12 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._is_answered():
             self.cycle.more_body = False
         super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over; its time limits are the socket's from now on."""
+        self._stop_timer()
+        self._awaited = ""
+        super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words; ours are a problem document
         """Answer what cannot be parsed."""
@@ -176,7 +207,7 @@ class HTTPProtocol(HttpToolsProtocol):
         answered = self._awaited == "body" and cycle is not None and cycle.response_started
         busy = self._awaited == "head" and cycle is not None and not cycle.response_complete
         if answered or busy or self.pipeline:
-            self._abort()
+            self.transport.abort()
             return
         code = HTTPStatus(status).phrase.lower().replace(" ", "_")
         body = json.dumps(Problem(status, code).body(), separators=(",", ":")).encode()
@@ -185,9 +216,6 @@ class HTTPProtocol(HttpToolsProtocol):
             % (status, HTTPStatus(status).phrase.encode(), MEDIA_TYPE.encode(), len(body), body)
         )
         self.transport.close()
-
-    def _abort(self) -> None:
-        self.transport.abort()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -207,10 +235,22 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.logger = logger
+        self.drained = 0
+        """How often a full buffer has drained."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """True while it waits for its peer to read: to close, or to send more."""
+        return self.transport.is_closing() or not self.writable.is_set()
+
+    def resume_writing(self) -> None:
+        """The buffer has drained."""
+        self.drained += 1
+        super().resume_writing()
 
     async def run_asgi(self) -> None:
         """Run the application, with an abort in its scope."""
-        self.scope["extensions"][ABORT] = {"abort": self.transport.abort}
+        self.scope["extensions"].update(_extensions(self.config, self.transport))
         await super().run_asgi()
 
     def data_received(self, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """`serve()`: our own listening socket, uvicorn's loop, a guard over connections that are stuck, and the drain.
 
-It serves any ASGI application; one made by `create_app` is drained. A signal stops it: readers are told, runs end, stuck peers are cut.
+It serves any ASGI application; what `create_app` made in it is drained. A signal stops it: readers are told, runs end, stuck peers are cut.
 A second signal ends the process at once.
 """
 
@@ -10,16 +10,17 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from math import ceil
 from types import FrameType
 from typing import Any
 
+import anyio
 import uvicorn
 
 from agentkit.errors import ConfigurationError
-from agentkit_server.app import Application
+from agentkit_server.ending import Drain
 from agentkit_server.protocols import HTTPProtocol, ServerConfig, WebSocketProtocol
 from agentkit_server.settings import Settings
 
@@ -36,11 +37,10 @@ class Server(uvicorn.Server):
 
     config: ServerConfig
 
-    def __init__(self, config: ServerConfig, drain: Callable[[], Awaitable[None]] | None) -> None:
+    def __init__(self, config: ServerConfig) -> None:
         super().__init__(config)
-        self._drain = drain
         self._stuck: dict[object, tuple[int, float]] = {}
-        """Connections that have bytes to send: how many, and since when there have not been fewer."""
+        """Connections that close or are full: how often they had drained, and since when that has not changed."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -70,13 +70,20 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then close as uvicorn does."""
         try:
-            if self._drain is not None:
-                await self._drain()
+            async with anyio.create_task_group() as group:
+                for drain in self.config.drains:
+                    group.start_soon(self._drain, drain)
             await super().shutdown(sockets=sockets)
         finally:
             self._guard.cancel()
             for connection in list(self.server_state.connections):
                 connection.transport.abort()
+
+    async def _drain(self, drain: Drain) -> None:
+        try:
+            await drain()
+        except Exception:
+            logger.exception("an application did not drain")
 
     async def _guard_connections(self) -> None:
         """Abort what is stuck: ASGI's close waits until the peer has read everything, which may be never."""
@@ -86,25 +93,22 @@ class Server(uvicorn.Server):
             self._sweep(asyncio.get_running_loop().time(), timeout)
 
     def _sweep(self, now: float, timeout: float) -> None:
+        """Abort who has been closing, or full without a pause in it, for longer than `timeout` seconds."""
         stuck: dict[object, tuple[int, float]] = {}
         for connection in list(self.server_state.connections):
-            transport = connection.transport
-            size = transport.get_write_buffer_size()
-            if not size and not transport.is_closing():
+            if not isinstance(connection, HTTPProtocol | WebSocketProtocol) or not connection.is_stuck:
                 continue
-            before, since = self._stuck.get(connection, (size, now))
-            if size < before and not transport.is_closing():
+            drained, since = self._stuck.get(connection, (connection.drained, now))
+            if drained != connection.drained:
                 since = now
             if now - since >= timeout:
-                transport.abort()
+                connection.transport.abort()
             else:
-                stuck[connection] = min(size, before), since
+                stuck[connection] = connection.drained, since
         self._stuck = stuck
 
 
-def serve(
-    app: Any, host: str = "127.0.0.1", port: int = 8000, settings: Settings | None = None, **options: Any
-) -> None:
+def serve(app: Any, host: str = "127.0.0.1", port: int = 8000, settings: Settings | None = None) -> None:
     """Serve an ASGI application until a signal stops it.
 
     Args:
@@ -112,28 +116,22 @@ def serve(
         host: an address or name of this machine.
         port: 0 takes a free one.
         settings: timers and bounds.
-        options: for `make_server`.
 
     Raises:
         ConfigurationError: the address cannot be had.
     """
     settings = settings or Settings()
     listener = listen(host, port, settings)
-    make_server(app, settings, **options).run(sockets=[listener])
+    make_server(app, settings).run(sockets=[listener])
 
 
-def make_server(
-    app: Any, settings: Settings, *, drain: Callable[[], Awaitable[None]] | None = None
-) -> Server:
+def make_server(app: Any, settings: Settings) -> Server:
     """Return a server for `app`; `run(sockets=[listen(…)])` serves, setting `should_exit` stops it.
 
     Args:
-        app: an ASGI application.
+        app: an ASGI application. What `create_app` made in it, at any depth, is drained before connections are closed.
         settings: timers and bounds.
-        drain: awaited before connections are closed; by default the application's own `drain`, where it was made by `create_app`.
     """
-    if drain is None and isinstance(app, Application):
-        drain = app.drain
     config = ServerConfig(
         app,
         settings,
@@ -151,7 +149,7 @@ def make_server(
         log_config=None,
         server_header=False,
     )
-    return Server(config, drain)
+    return Server(config)
 
 
 def listen(host: str, port: int, settings: Settings) -> socket.socket:
