@@ -73,14 +73,16 @@ def test_after_a_fault_nothing_is_read() -> None:
         decoder.close()
 
 
+WORDS = st.text(max_size=8)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=5,
 )
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(JSON), st.lists(st.integers(0, 200)))
+@settings(max_examples=100)
+@given(st.lists(JSON, max_size=4), st.lists(st.integers(0, 200), max_size=6))
 def test_what_is_encoded_is_decoded_in_any_pieces(values: list[JsonValue], places: list[int]) -> None:
     body = b"".join(encode_line(value) for value in values)
     cuts = [0, *sorted(min(place, len(body)) for place in places), len(body)]

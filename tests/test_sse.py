@@ -75,6 +75,7 @@ BODIES = {
     "no space after the colon": b"data:a\n\nevent:x\ndata:b\n\n",
     "no space before the value twice": b"event: x\ndata:b\n\nevent: x\nid: 7\ndata: b\n\n",
     "many blank lines": b"\n\n\ndata: a\n\n\n\n\ndata: b\n\n\n",
+    "name before many lines": b"event: x\ndata: a\ndata: b\n\nevent: x\ndata: a\nid: 1\n\n",
     "name after data": b"data: a\nevent: x\n\n",
     "name twice": b"event: x\nevent: y\ndata: a\n\n",
     "name without data line": b"event: x\nfoo: y\n\n",
@@ -113,7 +114,7 @@ FRAGMENTS = [b"data", b"event", b"id", b"retry", b"error", b":", b" ", b"x", b"1
              b"\xef\xbb\xbf", b"\xc3\xa4", b"\xf0\x9f", b"\x8c\x8d", b"data: a\n", b"event: b\n"]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(b"".join), st.lists(st.integers(0, 120), max_size=8)
 )
@@ -238,7 +239,7 @@ def test_a_negative_retry_is_refused() -> None:
 ONE_LINE = st.text(st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"])), ONE_LINE, st.none() | ONE_LINE,
        st.none() | st.integers(0, 10**12))  # fmt: skip
 def test_what_is_encoded_is_decoded(data: str, name: str, event_id: str | None, retry: int | None) -> None:

@@ -128,6 +128,21 @@ def test_a_server_that_uses_one_index_for_all_blocks_makes_new_blocks() -> None:
     ]
 
 
+def test_a_block_whose_index_is_taken_without_its_end_keeps_what_was_held_back() -> None:
+    chunks = decode(
+        start(0, "dream"), delta(0, "dream_delta", a="b"), start(0, "text", text="a\ud83c"), start(0, "text", text="b"),
+        finish("end_turn"),
+    )  # fmt: skip
+
+    assert chunks == [
+        ProviderChunk("dream", '{"type":"dream","a":"b"}', NAME, 0),
+        TextChunk("a", 1),
+        TextChunk("\ufffd", 1),
+        TextChunk("b", 2),
+        FinishChunk("stop", "end_turn"),
+    ]
+
+
 def test_a_delta_without_a_start_opens_its_block() -> None:
     response = respond(delta(0, "thinking_delta", thinking="a"), delta(0, "signature_delta", signature="s"),
                        delta(1, "text_delta", text="b"), finish("end_turn"))  # fmt: skip
