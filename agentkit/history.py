@@ -1,17 +1,14 @@
-"""A thread's messages: repair before a request, the store that keeps them, and what a run's record says.
+"""A thread: the store that keeps its messages, and what a run's record says.
 
-Pure: functions, values and one protocol. The stored history is never changed by a repair.
+Pure: values and one protocol. What a model may be sent of a thread is `repair`'s matter.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from agentkit.content import JsonValue, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from agentkit.content import JsonValue, Message, ToolUseBlock, Usage
 from agentkit.log import Topic
-
-INTERRUPTED = "The call was interrupted before it gave a result."
-"""What stands for the result of a call that has none."""
 
 RunStatus: TypeAlias = Literal["queued", "running", "suspended", "finished", "failed", "cancelled"]
 
@@ -102,48 +99,3 @@ class ThreadStore(Protocol):
     ) -> list[ThreadRecord]:
         """Return an agent's threads by name, those after `after`."""
         ...
-
-
-def repair(messages: Iterable[Message]) -> list[Message]:
-    """Return a history that every dialect can send; a whole one comes back as it is. Idempotent.
-
-    Each whole call has exactly one result, in one tool message directly after its turn: missing ones are made up (`INTERRUPTED`),
-    results without a call go, a second result of one call goes. Calls that broke off go, and so do messages that are empty then.
-    """
-    turns: list[_Turn] = []
-    latest: dict[str, _Turn] = {}
-    for message in messages:
-        if message.role == "tool":
-            for block in message.content:
-                if isinstance(block, ToolResultBlock) and block.tool_use_id in latest:
-                    latest[block.tool_use_id].results.setdefault(block.tool_use_id, block)
-            continue
-        kept = tuple(
-            block for block in message.content if not isinstance(block, ToolUseBlock) or _whole(block)
-        )
-        if not kept:
-            continue
-        turn = _Turn(message if len(kept) == len(message.content) else replace(message, content=kept))
-        turns.append(turn)
-        latest |= {use.id: turn for use in turn.message.tool_uses}
-    out: list[Message] = []
-    for turn in turns:
-        out.append(turn.message)
-        if turn.message.tool_uses:
-            answers = [turn.results.get(use.id) or _interrupted(use) for use in turn.message.tool_uses]
-            out.append(Message("tool", tuple(answers), run=turn.message.run))
-    return out
-
-
-@dataclass(slots=True)
-class _Turn:
-    message: Message
-    results: dict[str, ToolResultBlock] = field(default_factory=dict)
-
-
-def _whole(use: ToolUseBlock) -> bool:
-    return use.complete and bool(use.name)
-
-
-def _interrupted(use: ToolUseBlock) -> ToolResultBlock:
-    return ToolResultBlock(use.id, use.name, (TextBlock(INTERRUPTED),), "interrupted")

@@ -28,11 +28,11 @@ from agentkit.events import (
     StepFinished,
     ToolResult,
 )
-from agentkit.history import repair
 from agentkit.hooks import StepContext, StepControl, ask
 from agentkit.limits import StepResult, first_met
 from agentkit.model import ModelRequest, ToolSpec
 from agentkit.model_step import ModelStep
+from agentkit.repair import repair
 from agentkit.run_spec import Prepare, Publish, RunResult, RunSpec, Save, Steering, new_id
 from agentkit.tool_calls import CallScope, StepCalls
 

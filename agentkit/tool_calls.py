@@ -23,8 +23,8 @@ from agentkit.events import (
     ToolExecutionProgress,
     ToolExecutionStarted,
 )
-from agentkit.history import INTERRUPTED
 from agentkit.hooks import CallContext, Hooks, ask
+from agentkit.repair import INTERRUPTED
 from agentkit.tool import Tool, ToolContext, result
 
 CANCEL_GRACE = 1.0
