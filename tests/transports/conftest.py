@@ -138,13 +138,11 @@ class FakeOutlet(Outlet):
         self.is_open = True
         self._opened.set()
 
-    def is_ready(self) -> bool:
-        return self.is_open
-
-    def write(self, batch: Batch) -> None:
-        assert self.is_direct
-        assert self.is_open
+    def offer(self, batch: Batch) -> bool:
+        if not (self.is_direct and self.is_open):
+            return False
         self._keep(batch)
+        return True
 
     async def send(self, batch: Batch) -> None:
         if not self.is_open:

@@ -90,9 +90,8 @@ async def test_bodies_are_written_in_the_turn_of_the_loop_that_wants_it(kind: st
     outlet = body_outlet({}, one.send, 1.0)
 
     assert outlet.is_direct
-    assert outlet.is_ready()
-    outlet.write(Batch(b"data: 1\n\n"))
-    outlet.write(Batch(b"data: 22\n\n"))
+    assert outlet.offer(Batch(b"data: 1\n\n"))
+    assert outlet.offer(Batch(b"data: 22\n\n"))
 
     assert b"".join(one.transport.writes[1:]) == b"9\r\ndata: 1\n\n\r\na\r\ndata: 22\n\n\r\n"
     assert outlet.abort()
@@ -105,7 +104,7 @@ async def test_a_full_buffer_is_waited_for_in_a_task() -> None:
     outlet = body_outlet({}, one.send, 5.0)
     one.flow.pause_writing()
 
-    assert not outlet.is_ready()
+    assert not outlet.offer(Batch(b"x"))
     async with asyncio.TaskGroup() as group:
         group.create_task(outlet.send(Batch(b"x")))
         await asyncio.sleep(0)
@@ -178,8 +177,8 @@ async def test_a_step_that_waits_after_all_is_finished_by_a_task_and_in_order(
     outlet = cast(Any, body_outlet({}, one.send, 5.0))
     outlet._step = outlet._send = send
 
-    outlet.write(Batch(b"1"))
-    assert not outlet.is_ready()
+    assert outlet.offer(Batch(b"1"))
+    assert not outlet.offer(Batch(b"2"))
     second = asyncio.create_task(outlet.send(Batch(b"2")))
     await settled()
     assert written == []
@@ -187,7 +186,6 @@ async def test_a_step_that_waits_after_all_is_finished_by_a_task_and_in_order(
     await second
 
     assert written == [b"1", b"2"]
-    assert outlet.is_ready()
 
 
 @pytest.mark.parametrize(
@@ -286,7 +284,7 @@ async def test_a_shared_frame_is_what_uvicorn_would_have_sent(size: int) -> None
     outlet = socket_outlet({}, protocol.send, 1.0)
     batch = Batch(b"x" * size)
 
-    outlet.write(batch)
+    assert outlet.offer(batch)
     await outlet.send(batch)
 
     assert transport.writes[-2] == transport.writes[-1] == text_frame(b"x" * size)
@@ -300,7 +298,7 @@ async def test_a_socket_that_closes_takes_no_more_frames() -> None:
     await outlet.close(4000, "bye")
 
     with pytest.raises(ConnectionResetError):
-        outlet.write(Batch(b"late"))
+        outlet.offer(Batch(b"late"))
 
     assert protocol.close_timer is not None
     protocol.close_timer.cancel()
@@ -310,11 +308,11 @@ async def test_a_socket_that_closes_takes_no_more_frames() -> None:
 async def test_a_socket_that_cannot_take_more_is_not_ready() -> None:
     protocol = await socket()
     outlet = socket_outlet({}, protocol.send, 1.0)
-    assert outlet.is_ready()
+    assert outlet.offer(Batch(b"x"))
 
     protocol.pause_writing()
 
-    assert not outlet.is_ready()
+    assert not outlet.offer(Batch(b"x"))
     await close(protocol)
 
 

@@ -5,7 +5,7 @@ buffer is full; otherwise it runs through, so a loop callback may step it: `coro
 What makes it sound:
 - Only uvicorn's own functions are stepped, recognised by identity. Whatever wraps them (a middleware, a cancel scope, another server) gets
   the plain outlets, and with them a task per reader.
-- It is asked first whether the buffer is full; then nothing is stepped, and a task waits instead.
+- It is asked first whether the buffer is full; then nothing is stepped: the hub gives the reader a task, which waits.
 - Should a step wait nevertheless, that coroutine is finished by a task: the future that it waits for is yielded again there, since
   neither `create_task` nor `await` takes a coroutine that has begun.
 - A WebSocket frame of a server is not masked, hence the same bytes for all: without extensions it goes straight to the transport.
@@ -73,16 +73,16 @@ class _UvicornBody(BodyOutlet):
         self._step = send
         self._unfinished: Work | None = None
 
-    def is_ready(self) -> bool:
-        return not self._flow.write_paused and self._unfinished is None
-
-    def write(self, batch: Batch) -> None:
+    def offer(self, batch: Batch) -> bool:
+        if self._flow.write_paused or self._unfinished is not None:
+            return False
         coroutine = self._step(batch.message or self._wrap(batch))
         try:
             awaited = coroutine.send(None)
         except StopIteration:
-            return
+            return True
         self._unfinished = spawn(lambda: finish(coroutine, awaited), name="unfinished send")
+        return True
 
     async def _send_one(self, message: Message) -> None:
         if self._unfinished is not None:
@@ -107,16 +107,16 @@ class _UvicornSocket(SocketOutlet):
         self._transport = protocol.transport
         self._writable = protocol.writable
 
-    def is_ready(self) -> bool:
-        return self._writable.is_set() and not self._lock.locked()
-
-    def write(self, batch: Batch) -> None:
+    def offer(self, batch: Batch) -> bool:
         if self._protocol.close_sent or self._transport.is_closing():
             raise ConnectionResetError("the socket is closing")
+        if not self._writable.is_set() or self._lock.locked():
+            return False
         frame = batch.frame
         if frame is None:
             frame = batch.frame = text_frame(batch.data)
         self._transport.write(frame)
+        return True
 
 
 def text_frame(data: bytes) -> bytes:

@@ -44,7 +44,7 @@ class Outlet:
     __slots__ = ("_abort", "_send", "_timeout")
 
     is_direct = False
-    """True where `write` exists."""
+    """True where `offer` may succeed."""
 
     def __init__(self, scope: Scope, send: Send, timeout: float) -> None:
         """Args: timeout: seconds for one send."""
@@ -52,17 +52,13 @@ class Outlet:
         self._timeout = timeout
         self._abort: Callable[[], None] | None = abort_of(scope)
 
-    def is_ready(self) -> bool:
-        """Tell whether `write` would write now, without waiting."""
-        return False
-
-    def write(self, batch: Batch) -> None:
-        """Write at once; only when `is_ready`.
+    def offer(self, batch: Batch) -> bool:  # noqa: ARG002 - the plain outlets take nothing without waiting
+        """Write at once if that needs no wait; False where it does, and nothing was written.
 
         Raises:
             OSError: the client has left.
         """
-        raise NotImplementedError
+        return False
 
     async def send(self, batch: Batch) -> None:
         """Write as soon as the connection takes more. It ends within the timeout.

@@ -164,43 +164,42 @@ class Reader:
 
     def take(self, batch: Batch) -> bool:
         """Write a batch, or give the reader a task that will. Returns whether bytes were written."""
-        if batch.data and not self._write(batch):
+        if batch.data and not self._offer(batch):
+            if not self.is_closed:
+                self.pump()
             return False
         self._pass(batch)
         if batch.is_last:
             self.pump()  # it has the end to tell
         elif batch.told != batch.seq and self._owes_position():
-            self._write(self._position())
+            self._tell(self._position())
         return bool(batch.data)
 
     def beat(self) -> None:
         """Give a sign of life, unless bytes are on their way anyhow."""
         if self.is_live:
-            beat = self._sign_of_life()
-            if beat.data and self._outlet.is_ready():
-                self._write(beat)
+            self._tell(self._sign_of_life())
         else:
             waiter = self._group.waiting.get(self)
             if waiter is not None and not waiter.done():
                 self._owes_beat = True
                 waiter.set_result(None)
 
-    def _write(self, batch: Batch) -> bool:
-        """Write at once; False where that was not possible: then the reader has a task, or is over."""
-        outlet = self._outlet
-        if not outlet.is_ready():
-            self.pump()
-            return False
+    def _tell(self, batch: Batch) -> None:
+        """Write what can as well be left out."""
+        if batch.data and self._offer(batch):
+            self.told = self.seq
+
+    def _offer(self, batch: Batch) -> bool:
+        """Write at once; False where that was not possible, or the reader is over."""
         try:
-            outlet.write(batch)
+            return self._outlet.offer(batch)
         except OSError:
-            self.finish("gone")
-            return False
+            pass
         except Exception:
             logger.exception("writing to a reader of %s failed", self._group.topic.path)
-            self.finish("gone")
-            return False
-        return True
+        self.finish("gone")
+        return False
 
     def pump(self) -> None:
         """Give the reader a task until it has caught up."""
@@ -234,7 +233,6 @@ class Reader:
         return self.frames.beat
 
     def _position(self) -> Batch:
-        self.told = self.seq
         return Batch(self.frames.encoder.position(self.cursor))
 
     def _is_at_end(self) -> bool:
@@ -268,7 +266,7 @@ class Reader:
                 lag.check(self._group.tail.head - self.seq)
                 await asyncio.sleep(0)  # one that has left takes all at once: it must not hold the loop
             elif self._is_past or self._has_ended:
-                await self._send(self.frames.encoder.end(self.cursor))
+                await self._send(Batch(self.frames.encoder.end(self.cursor)))
                 return "ended"
             elif self._outlet.is_direct and self._is_at_end():
                 self._go_live()
@@ -283,11 +281,13 @@ class Reader:
             self._group.stats.written += 1
         self._pass(batch)
         if self._owes_position():
-            await self._outlet.send(self._position())
+            await self._send(self._position())
 
-    async def _send(self, data: bytes) -> None:
-        if data:
-            await self._outlet.send(Batch(data))
+    async def _send(self, batch: Batch) -> None:
+        """Send what is no record."""
+        if batch.data:
+            await self._outlet.send(batch)
+            self.told = self.seq
 
     async def _next(self) -> Batch | None:
         """Return what follows, None at the end of the log."""
@@ -317,9 +317,7 @@ class Reader:
             del self._group.waiting[self]
         if self._owes_beat:
             self._owes_beat = False
-            beat = self._sign_of_life()
-            if beat.data:
-                await self._outlet.send(beat)
+            await self._send(self._sign_of_life())
 
     async def _fold(self) -> object:
         """Fold the records up to the reader's place, from the earliest on."""
