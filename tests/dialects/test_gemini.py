@@ -96,6 +96,19 @@ def test_a_whole_answer_in_chunks() -> None:
     ]
 
 
+def test_usage_is_told_when_it_changes() -> None:
+    counts = [
+        {"promptTokenCount": 1},
+        {"promptTokenCount": 1},
+        {"promptTokenCount": 1, "thoughtsTokenCount": 2},
+    ]
+
+    assert decode(*({"usageMetadata": usage} for usage in counts))[:-1] == [
+        UsageChunk(Usage(1)),
+        UsageChunk(Usage(1, 2, 2)),
+    ]
+
+
 def test_a_signed_part_is_a_block_of_its_own_whatever_stands_beside_it() -> None:
     answer = blocks(
         parts({"text": "a"}),
@@ -201,10 +214,11 @@ def test_a_streamed_call_without_its_end_is_not_whole() -> None:
     other = parts({"functionCall": {"name": "g", "id": "d"}})
 
     assert calls(begun, some, finish("MAX_TOKENS")) == [ToolUseBlock("c", "f", '{"a":"b"}', False)]
-    assert calls(begun, some, other, finish("STOP")) == [
-        ToolUseBlock("c", "f", '{"a":"b"}', False),
-        ToolUseBlock("d", "g", "{}", True),
-    ]
+    for second in (other, parts({"functionCall": {"name": "g", "id": "d", "willContinue": True}})):
+        assert calls(begun, some, second, parts({"functionCall": {}}), finish("STOP")) == [
+            ToolUseBlock("c", "f", '{"a":"b"}', False),
+            ToolUseBlock("d", "g", "{}", True),
+        ]
 
 
 def test_absurd_indexes_allocate_nothing() -> None:

@@ -203,6 +203,7 @@ def test_items_are_told_apart_by_output_index_while_ids_change() -> None:
         at(0, event("function_call_arguments.delta", delta='{"n"', item_id="c")),
         at(1, event("function_call_arguments.delta", delta="{}", item_id="d")),
         at(0, event("function_call_arguments.delta", delta=":1}", item_id="e")),
+        at(0, event("function_call_arguments.done", arguments='{"n":1}', item_id="h")),
         done(1, "function_call", id="f", call_id="c2", name="g", arguments="{}"),
         done(0, "function_call", id="g", call_id="c1", name="f", arguments='{"n":1}'),
         completed(),
@@ -356,9 +357,11 @@ def test_a_final_object_is_read_where_nothing_was_streamed_and_never_twice() -> 
 
 
 def test_content_indexes_of_events_need_not_be_those_of_the_item() -> None:
-    answer = blocks(text_delta(0, "Hi", content_index=1), done(0, "message", id="m", **message("Hi")))
+    content = [{"type": "output_text", "text": text} for text in ("Hi", "more")]
 
-    assert answer == [said("Hi", id="m")]
+    answer = blocks(text_delta(0, "Hi", content_index=1), done(0, "message", id="m", content=content))
+
+    assert answer == [said("Hi", id="m"), said("more", id="m")]
 
 
 def test_a_message_of_several_parts_is_several_blocks() -> None:
@@ -516,9 +519,11 @@ def test_an_error_is_told_once_and_keeps_what_came() -> None:
         text_delta(0, "Hel"),
         {"type": "error", "error": FAULT},
         event("failed", response={"status": "failed", "error": {"code": "other", "message": "Again."}}),
+        completed(usage={"input_tokens": 3}),
     )
 
     assert answer.blocks() == [TextBlock("Hel")]
+    assert answer.usage == Usage(3)
     assert answer.error == ErrorChunk("provider", "Broke.", "server_error", True)
     assert answer.finish == FinishChunk("error", "server_error")
 
