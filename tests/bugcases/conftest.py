@@ -40,3 +40,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = Counter(f"{case['dialect']} {case['kind']}" for case in cases if not is_built(case))
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items())) or "none"
     terminalreporter.write_line(f"bug cases not collected, their dialect is not built: {told}")
+    exchanges = sum("exchange" in case for case in cases if is_built(case))
+    terminalreporter.write_line(
+        f"replay cases of which only the first request is checked (exchange): {exchanges}"
+    )
