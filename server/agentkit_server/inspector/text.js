@@ -10,7 +10,7 @@ import { button, copy, element } from "./dom.js";
 const PARAGRAPH = 1_500; // characters after which a line break begins a new paragraph
 const OPENING = /^ {0,3}(`{3,})[^`]*$/;
 const CLOSING = /^ {0,3}(`{3,}) *$/;
-const UNDECIDED = /^ {0,3}`{0,2}$/; // a line that may still become a fence
+const UNDECIDED = /^ {0,3}`*$/; // a line that may still become a fence
 
 export class TextFlow {
   #root;
