@@ -8,7 +8,7 @@ Source: the OpenAI API reference, "Create a model response", and the guides on r
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -83,6 +83,7 @@ class _Conversation:
     def __init__(self, target: Target, *, store: bool) -> None:
         self._own = origin(NAME, target)
         self._store = store
+        self._sent: set[str] = set()  # ids of items: each goes once
         self._left_out: Counter[str] = Counter()
 
     def encode(self, messages: Sequence[Message], *, continued: bool) -> list[dict[str, Any]]:
@@ -124,7 +125,8 @@ class _Conversation:
                 case ThinkingBlock() as block:
                     reasoning = self._reasoning(block)
                     gone = gone or reasoning is None
-                    waiting += [reasoning] if reasoning else []
+                    if reasoning is not None and self._is_new(reasoning):
+                        waiting.append(reasoning)
                 case TextBlock() | RefusalBlock():
                     item = self._message(blocks, keeps_id=not gone)
                 case ToolUseBlock() as block:
@@ -139,8 +141,18 @@ class _Conversation:
                 out += [*waiting, item]
                 waiting = []
         if waiting:
+            self._sent -= {item["id"] for item in waiting if "id" in item}
             self._left_out["unfinished_thinking"] += len(waiting)
         return out
+
+    def _is_new(self, item: Mapping[str, Any]) -> bool:
+        """Take an item's id, and tell whether the item was not there before: some stores keep one item in several blocks."""
+        item_id = item.get("id")
+        if not isinstance(item_id, str):
+            return True
+        new = item_id not in self._sent
+        self._sent.add(item_id)
+        return new
 
     def _place(self, block: Block) -> object:
         """Return what blocks of one message item have in common; every other block stands alone."""
@@ -187,7 +199,7 @@ class _Conversation:
         if not parts:
             return None
         item: dict[str, Any] = {"type": "message", "role": "assistant"}
-        if keeps_id and "id" in state:
+        if keeps_id and "id" in state and self._is_new(state):
             item |= {"id": state["id"], "status": "completed", "content": parts}
         elif all(part["type"] == "output_text" for part in parts):
             item["content"] = "".join(part["text"] for part in parts)  # the form that every server takes
@@ -197,7 +209,7 @@ class _Conversation:
 
     def _call(self, block: ToolUseBlock, *, keeps_id: bool) -> dict[str, Any]:
         state = self._state(block)
-        if not keeps_id:
+        if not (keeps_id and self._is_new(state)):
             state.pop("id", None)
         arguments = valid_text(block.input) if block.input.strip() else "{}"
         call = {"type": "function_call", "call_id": block.id, "name": block.name, "arguments": arguments}
@@ -208,7 +220,7 @@ class _Conversation:
             self._left_out["foreign_block"] += 1
             return None
         item: dict[str, Any] = json.loads(block.provider_state)
-        return item
+        return item if self._is_new(item) else None
 
 
 _LEFT_OUT: Final = {

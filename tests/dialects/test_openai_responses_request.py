@@ -1,9 +1,12 @@
 import json
+import random
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentkit.accumulators import Response
 from agentkit.content import (
@@ -27,6 +30,7 @@ from agentkit.dialects.openai_responses_items import NAME
 from agentkit.errors import ConfigurationError
 from agentkit.model import ModelRequest, Notice, ToolSpec
 from agentkit.reasoning import ReasoningSetting
+from agentkit.repair import repair
 
 pytestmark = pytest.mark.pure
 
@@ -204,6 +208,17 @@ def test_reasoning_is_followed_by_an_item_of_its_own_turn_however_many_there_are
     )
 
     assert items(GO, history, result("c"))[1:5] == [REASONING, search, second, SENT_CALL]
+
+
+def test_an_item_goes_once_however_many_blocks_hold_it() -> None:
+    search = ProviderBlock("web_search_call", state_text({"type": "web_search_call", "id": "ws"}), NAME, OWN)
+    turn = Message.assistant(
+        [thinking(REASONING), thinking(REASONING), search, search, said("Hi", id="m"), call("c", id="f")]
+    )
+
+    sent = items(GO, turn, result("c"), turn, result("c"))
+
+    assert [item.get("id") for item in sent] == [None, "rs_1", "ws", "m", "f", None, None, None, None]
 
 
 BARE = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "s"}]}
@@ -494,3 +509,85 @@ def test_what_was_decoded_goes_back_after_saving_and_loading() -> None:
 
     assert sent[1] == item
     assert (sent[2]["id"], sent[2]["phase"], sent[3]) == ("m", "x", {**SENT_CALL, "id": "f"})
+
+
+_ORIGINS = [OWN, FOREIGN, None]
+_MARK = "§"
+
+
+def made_block(chance: random.Random) -> Block:
+    made_by = chance.choice(_ORIGINS)
+    mark = "" if made_by == OWN else _MARK
+    number = chance.randrange(4)
+    own = state_text({"id": f"x{number}{mark}", "type": "web_search_call"})
+    blocks: list[Block] = [
+        TextBlock(chance.choice(["", "a"])),
+        said("b", made_by, id=f"m{number}{mark}", phase="p"),
+        RefusalBlock("no"),
+        thinking({**REASONING, "id": f"r{number}{mark}", "encrypted_content": f"E{mark}"}, made_by),
+        thinking({**REASONING, "id": f"s{number}{mark}", "encrypted_content": None}, made_by),
+        ThinkingBlock(f"words{_MARK}", f"S{_MARK}", origin=made_by),
+        ProviderBlock("web_search_call", own, NAME, made_by),
+        call(chance.choice("abc"), made_by, id=f"f{number}{mark}"),
+        ToolUseBlock(chance.choice("abc"), "f", chance.choice(["", "{", "[]"]), origin=made_by),
+        ToolUseBlock(chance.choice("abc"), "f", "{}", complete=False),
+        ImageBlock("image/png", _MARK),
+    ]
+    return chance.choice(blocks)
+
+
+def made_history(chance: random.Random) -> list[Message]:
+    history = [GO]
+    for _ in range(chance.randrange(8)):
+        match chance.randrange(3):
+            case 0:
+                history.append(GO)
+            case 1:
+                status: Any = chance.choice(["complete", "partial"])
+                history.append(
+                    Message(
+                        "assistant", tuple(made_block(chance) for _ in range(chance.randrange(6))), status
+                    )
+                )
+            case _:
+                history += [result(chance.choice("abc")) for _ in range(chance.randrange(3))]
+    return history
+
+
+@given(st.integers(0, 2**32))
+def test_any_history_becomes_a_request_by_the_rules(seed: int) -> None:
+    history = made_history(random.Random(seed))
+    before = dump_messages(history)
+
+    sent = items(*history)
+
+    assert dump_messages(history) == before
+    assert items(*load_messages(before)) == sent
+    assert items(*repair(history)) == sent
+    assert _MARK not in json.dumps(sent, ensure_ascii=False)
+    check_rules(sent)
+
+
+def check_rules(sent: list[Json]) -> None:
+    """Check what the provider demands of an input without stored items."""
+    waiting: list[str] = []
+    ids = [item["id"] for item in sent if "id" in item]
+    assert len(set(ids)) == len(ids)
+    for item, following in zip(sent, [*sent[1:], None], strict=True):
+        kind = item["type"]
+        if kind == "function_call":
+            assert isinstance(json.loads(item["arguments"]), dict)
+            waiting.append(item["call_id"])
+        elif kind == "function_call_output":
+            assert item["call_id"] == waiting.pop(0)
+            assert isinstance(item["output"], str)
+        else:
+            assert not waiting or kind in ("reasoning", "web_search_call") or item["role"] == "assistant"
+        if kind == "reasoning":
+            assert item["encrypted_content"]
+            assert following is not None
+            assert following["type"] != "function_call_output"
+            assert following.get("role") != "user"
+        if kind == "message":
+            assert item["content"]
+    assert waiting == []
