@@ -50,8 +50,17 @@ class Gate:
         self.event.set()
 
 
+@dataclass(frozen=True)
+class Trickle:
+    """Send the same bytes again and again, until the peer leaves."""
+
+    data: bytes
+    interval: float
+    """Seconds between them."""
+
+
 CUT, CLOSE, STALL = Cut(), Close(), Stall()
-Step: TypeAlias = bytes | Cut | Close | Stall | Gate
+Step: TypeAlias = bytes | Cut | Close | Stall | Gate | Trickle
 Script: TypeAlias = Sequence[Step]
 
 
@@ -211,6 +220,9 @@ class ProviderServer:
                     return False
                 case Close():
                     return False
+                case Trickle():
+                    while not self._stopping.wait(step.interval):
+                        connection.sendall(step.data)
                 case Stall():
                     if not connection.recv(1):
                         self.left.release()

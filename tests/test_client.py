@@ -25,7 +25,9 @@ from provider_server import (
 from toys import AGAIN, GOOD, HELLO, KEY, REQUEST, ToyDialect, client, collect, data
 
 from agentkit.chunks import TextChunk
+from agentkit.client import StreamingClient
 from agentkit.content import Message, Origin
+from agentkit.dialects.base import Target
 from agentkit.errors import (
     ConfigurationError,
     ModelConnectionError,
@@ -73,9 +75,9 @@ async def test_a_key_is_sent_in_the_dialects_header() -> None:
 
 async def test_half_surrogates_leave_as_replacement_characters() -> None:
     with ProviderServer(GOOD) as server:
-        await collect(client(server.url), ModelRequest([Message.user("a\ud83d b\ud83d\ude00")]))
+        await collect(StreamingClient(ToyDialect(), Target("toys", "a\ud83d b\ud83d\ude00"), server.url))
 
-    assert server.requests[0].body.decode() == '{"model":"bear","say":"a� b😀"}'
+    assert server.requests[0].body.decode() == '{"model":"a\ufffd b\U0001f600","say":"hi"}'
 
 
 async def test_nothing_is_sent_before_the_stream_is_entered() -> None:
