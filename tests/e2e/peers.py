@@ -116,12 +116,13 @@ class Follower:
         if self.last_id:
             headers["last-event-id"] = self.last_id
         decoder = SSEDecoder()
-        async with (
-            httpx2.AsyncClient(trust_env=False, timeout=10) as client,
-            client.stream("GET", self.url, headers=headers) as answer,
-        ):
-            self.status = answer.status_code
-            try:
+        self.ended_cleanly = False
+        try:
+            async with (
+                httpx2.AsyncClient(trust_env=False, timeout=10) as client,
+                client.stream("GET", self.url, headers=headers) as answer,
+            ):
+                self.status = answer.status_code
                 async for data in answer.aiter_raw():
                     for frame in decoder.feed(data):
                         self.named.append(frame.event)
@@ -129,9 +130,9 @@ class Follower:
                         self.last_id = frame.id or self.last_id
                         if self.events[-1]["type"] == until:
                             return self
-            except httpx2.TransportError:
-                return self
-            self.ended_cleanly = True
+                self.ended_cleanly = True
+        except httpx2.TransportError:
+            pass  # the link broke; the caller comes back
         return self
 
     @property
