@@ -1,9 +1,12 @@
 import json
+import random
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentkit.accumulators import Response
 from agentkit.content import (
@@ -27,6 +30,7 @@ from agentkit.dialects.gemini_request import NAME, UNSIGNED
 from agentkit.errors import ConfigurationError
 from agentkit.model import ModelRequest, Notice, ToolSpec
 from agentkit.reasoning import ReasoningSetting
+from agentkit.repair import repair
 
 pytestmark = pytest.mark.pure
 
@@ -470,3 +474,88 @@ def test_a_request_without_a_message_is_refused(messages: list[Message]) -> None
 def test_options_must_not_replace_the_contents() -> None:
     with pytest.raises(ConfigurationError, match="contents"):
         encode(GO, provider_options={"google": {"contents": []}})
+
+
+_ORIGINS = [OWN, FOREIGN, None]
+_MARK = "§"
+
+
+def made_block(chance: random.Random) -> Block:
+    made_by = chance.choice(_ORIGINS)
+    signature = "own" if made_by == OWN else _MARK
+    blocks: list[Block] = [
+        TextBlock(chance.choice(["", "a"])),
+        TextBlock(chance.choice(["", "b"]), chance.choice(["", signature]), NAME, origin=made_by),
+        RefusalBlock("no"),
+        ThinkingBlock(f"hm{_MARK}", origin=made_by),
+        ThinkingBlock("hm" if made_by == OWN else _MARK, signature, signature_format=NAME, origin=made_by),
+        ThinkingBlock(_MARK, _MARK, signature_format="anthropic-messages", origin=made_by),
+        ProviderBlock("toolCall", state_text({"toolCall": {}, "thoughtSignature": signature}), NAME, made_by),
+        ProviderBlock("thoughtSignature", state_text({"thoughtSignature": signature}), NAME, made_by),
+        ImageBlock("image/png", "aW1n", origin=made_by),
+        call(chance.choice("abc"), chance.choice(["", signature]), made_by),
+        ToolUseBlock(chance.choice("abc"), "f", chance.choice(["", "{", "[]"]), origin=made_by),
+        ToolUseBlock(chance.choice("abc"), "f", "{}", complete=False),
+    ]
+    return chance.choice(blocks)
+
+
+def made_history(chance: random.Random) -> list[Message]:
+    history = [GO]
+    for _ in range(chance.randrange(8)):
+        match chance.randrange(3):
+            case 0:
+                history.append(GO)
+            case 1:
+                status: Any = chance.choice(["complete", "partial"])
+                history.append(
+                    Message(
+                        "assistant", tuple(made_block(chance) for _ in range(chance.randrange(6))), status
+                    )
+                )
+            case _:
+                history += [result(chance.choice("abc")) for _ in range(chance.randrange(3))]
+    return history
+
+
+@given(st.integers(0, 2**32))
+def test_any_history_becomes_a_request_by_the_rules(seed: int) -> None:
+    history = made_history(random.Random(seed))
+    before = dump_messages(history)
+
+    sent = contents(*history)
+
+    assert dump_messages(history) == before
+    assert contents(*load_messages(before)) == sent
+    assert contents(*repair(history)) == sent
+    assert _MARK not in json.dumps(sent, ensure_ascii=False)
+    check_rules(sent)
+
+
+DATA = {"text", "functionCall", "functionResponse", "inlineData", "toolCall"}
+
+
+def check_rules(sent: list[Json]) -> None:
+    """Check what the provider demands: one datum a part, responses right after their calls, a signature on each step's first call."""
+    said = [
+        position
+        for position, content in enumerate(sent)
+        if content["role"] == "user" and "functionResponse" not in content["parts"][0]
+    ]
+    for position, content in enumerate(sent):
+        assert content["parts"]
+        for part in content["parts"]:
+            assert len(DATA & set(part)) == 1
+            assert part.get("thoughtSignature") != ""
+            assert part.get("text") != "" or "thoughtSignature" in part
+        asked = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+        if content["role"] == "user":
+            assert not asked
+            continue
+        answers = sent[position + 1]["parts"] if position + 1 < len(sent) else []
+        responses = [part["functionResponse"] for part in answers if "functionResponse" in part]
+        assert [(c["id"], c["name"]) for c in asked] == [(r["id"], r["name"]) for r in responses]
+        assert not responses or len(responses) == len(answers)
+        first = next((part for part in content["parts"] if "functionCall" in part), None)
+        if first is not None and position > said[-1]:
+            assert first["thoughtSignature"]

@@ -1,8 +1,11 @@
 import json
+import random
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentkit.accumulators import Response
 from agentkit.chunks import (
@@ -37,6 +40,7 @@ from agentkit.dialects.ollama_request import NAME
 from agentkit.errors import ConfigurationError, WireError
 from agentkit.model import ModelRequest, ToolSpec
 from agentkit.reasoning import ReasoningSetting
+from agentkit.repair import repair
 
 pytestmark = pytest.mark.pure
 
@@ -451,3 +455,64 @@ def test_what_was_decoded_goes_back_after_saving_and_loading() -> None:
     assert turn["thinking"] == "hm"
     assert turn["tool_calls"] == [{"id": asked.id, "function": {"name": "f", "arguments": {"n": 1}}}]
     assert (answer["tool_name"], answer["tool_call_id"]) == ("f", asked.id)
+
+
+_MARK = "§"
+
+
+def made_block(chance: random.Random) -> Block:
+    made_by = chance.choice([OWN, FOREIGN, None])
+    mark = "" if made_by == OWN else _MARK
+    blocks: list[Block] = [
+        TextBlock(chance.choice(["", "a"])),
+        RefusalBlock("no"),
+        ThinkingBlock(f"hm{mark}", _MARK, signature_format="x", origin=made_by),
+        ProviderBlock("x", f'"{_MARK}"', NAME, made_by),
+        ImageBlock("image/png", _MARK),
+        used(chance.choice("abc")),
+        ToolUseBlock(chance.choice("abc"), "f", chance.choice(["", "{", "[]"]), origin=made_by),
+        ToolUseBlock(chance.choice("abc"), "f", "{}", complete=False),
+    ]
+    return chance.choice(blocks)
+
+
+def made_history(chance: random.Random) -> list[Message]:
+    history = [GO]
+    for _ in range(chance.randrange(8)):
+        match chance.randrange(3):
+            case 0:
+                history.append(GO)
+            case 1:
+                status: Any = chance.choice(["complete", "partial"])
+                history.append(
+                    Message(
+                        "assistant", tuple(made_block(chance) for _ in range(chance.randrange(6))), status
+                    )
+                )
+            case _:
+                history += [result(chance.choice("abc")) for _ in range(chance.randrange(3))]
+    return history
+
+
+@given(st.integers(0, 2**32))
+def test_any_history_becomes_a_request_by_the_rules(seed: int) -> None:
+    history = made_history(random.Random(seed))
+    before = dump_messages(history)
+
+    sent = encode(*history)["messages"]
+
+    assert dump_messages(history) == before
+    assert encode(*load_messages(before))["messages"] == sent
+    assert encode(*repair(history))["messages"] == sent
+    assert _MARK not in json.dumps(sent, ensure_ascii=False)
+    waiting: list[str] = []
+    for message in sent:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+            assert message["tool_name"] == "f"
+            continue
+        assert waiting == []
+        assert message["content"] or message.get("tool_calls")
+        waiting = [asked["id"] for asked in message.get("tool_calls", [])]
+        assert all(type(asked["function"]["arguments"]) is dict for asked in message.get("tool_calls", []))
+    assert waiting == []
