@@ -17,13 +17,16 @@ logger = logging.getLogger("agentkit")
 class Work:
     """A handle on spawned work: cancel it, join it."""
 
-    __slots__ = ("_call_soon", "_done", "_scope", "error", "name")
+    __slots__ = ("_call_soon", "_done", "_is_cancelled", "_scope", "error", "name")
 
     def __init__(self, name: str, call_soon: Callable[[Callable[[], None]], None]) -> None:
         self.name = name
         self.error: Exception | None = None
         """What the work raised, or None."""
-        self._scope = anyio.CancelScope()
+        self._is_cancelled = False
+        self._scope: anyio.CancelScope | None = (
+            None  # made by the work: a loop's callback, which may spawn, cannot
+        )
         self._done = anyio.Event()
         self._call_soon = call_soon
 
@@ -34,7 +37,9 @@ class Work:
 
     def cancel(self) -> None:
         """Ask the work to stop, from the loop that runs it; returns at once."""
-        self._scope.cancel()
+        self._is_cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
 
     def cancel_soon(self) -> None:
         """Ask the work to stop, from anywhere: another thread, or the collector of dropped objects."""
@@ -49,7 +54,9 @@ class Work:
 
     async def _run(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
-            with self._scope:
+            with anyio.CancelScope() as self._scope:
+                if self._is_cancelled:
+                    self._scope.cancel()
                 await work()
         except Exception as error:
             self.error = error
@@ -63,7 +70,7 @@ _held: set[object] = set()
 
 
 def spawn(work: Callable[[], Awaitable[object]], *, name: str) -> Work:
-    """Start `work` in the running loop and return its handle.
+    """Start `work` in the running loop and return its handle. A callback of an asyncio loop may do so too.
 
     Raises:
         RuntimeError: no loop is running.

@@ -1,4 +1,5 @@
 import asyncio
+import contextvars
 import gc
 import logging
 import threading
@@ -53,6 +54,27 @@ async def test_cancel_before_the_start_keeps_the_work_from_waiting() -> None:
     handle.cancel()
     with anyio.fail_after(5):
         await handle.join()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_callback_of_the_loop_spawns_and_cancels_though_no_task_runs_in_it() -> None:
+    handles = []
+    called = anyio.Event()
+
+    def callback() -> None:
+        handles.append(spawn(anyio.sleep_forever, name="w"))
+        handles.append(spawn(anyio.sleep_forever, name="cancelled at once"))
+        handles[1].cancel()
+        called.set()
+
+    asyncio.get_running_loop().call_soon(callback, context=contextvars.Context())
+    with anyio.fail_after(5):
+        await called.wait()
+        await handles[1].join()
+        handles[0].cancel()
+        await handles[0].join()
+
+    assert [handle.error for handle in handles] == [None, None]
 
 
 async def test_cancel_from_another_thread() -> None:
