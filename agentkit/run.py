@@ -273,7 +273,7 @@ class Run:
         calls, self._calls = self._calls, None
         if calls is None:
             return None
-        self.pending = list(calls.pending)
+        self.pending = calls.pending
         results = calls.in_order
         message = Message("tool", tuple(results), run=self.id)
         with anyio.CancelScope(shield=True):

@@ -61,7 +61,6 @@ class StepCalls:
 
     Attributes:
         results: what each call gave so far, by id; complete after `execute`, but for what is `pending`.
-        pending: calls that wait for a person (only with `suspend`).
     """
 
     def __init__(self, scope: CallScope, uses: Sequence[ToolUseBlock]) -> None:
@@ -69,7 +68,12 @@ class StepCalls:
         self._uses = [use for use in uses if use.complete]
         self._works: list[Work] = []
         self.results: dict[str, ToolResultBlock] = {}
-        self.pending: list[ToolUseBlock] = []
+        self._waiting: set[str] = set()
+
+    @property
+    def pending(self) -> list[ToolUseBlock]:
+        """The calls that wait for a person (only with `suspend`), in their order."""
+        return [use for use in self._uses if use.id in self._waiting]
 
     @property
     def in_order(self) -> list[ToolResultBlock]:
@@ -99,7 +103,7 @@ class StepCalls:
         for use in self._uses:
             if use.id not in self.results:
                 self.results[use.id] = interrupted(use)
-        self.pending.clear()
+        self._waiting.clear()
 
     async def _one(self, use: ToolUseBlock) -> None:
         ready = await self._ready(use)
@@ -156,7 +160,7 @@ class StepCalls:
                 )
             )
             if scope.suspend:
-                self.pending.append(use)
+                self._waiting.add(use.id)
                 return None
             decision = await scope.approvals.wait(use.id)
         await self._publish(
