@@ -204,9 +204,9 @@ class HTTPProtocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         if self.transport.is_closing():
             return
-        answered = self._awaited == "body" and cycle is not None and cycle.response_started
-        busy = self._awaited == "head" and cycle is not None and not cycle.response_complete
-        if answered or busy or self.pipeline:
+        is_answering = cycle is not None and cycle.response_started and not cycle.response_complete
+        is_answered = cycle is not None and cycle.response_complete and self._awaited == "body"
+        if is_answering or is_answered or self.pipeline:
             self.transport.abort()
             return
         code = HTTPStatus(status).phrase.lower().replace(" ", "_")

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 QUICK = Settings(
     head_timeout=0.5,
+    keep_alive=1,
     body_timeout=0.5,
     send_timeout=0.5,
     heartbeat=0.2,
