@@ -69,16 +69,14 @@ async def flood_is_followed(server: Running, thread: str) -> None:
 
 @pytest.mark.parametrize("opening", OPENINGS)
 async def test_a_reader_that_never_reads_is_cut_and_slows_nobody(
-    server: Running, opening: Callable[[Raw, str], None], request: pytest.FixtureRequest
+    server: Running, opening: Callable[[Raw, str], None]
 ) -> None:
     thread = f"never-{opening.__name__}"
-    cuts = server.app.service.hub.stats.cuts
     with Raw(server.port) as peer:
         opening(peer, thread)
         await flood_is_followed(server, thread)
         await asyncio.to_thread(until, lambda: server.look()[1] == 0)
 
-        assert server.app.service.hub.stats.cuts > cuts or server.look()[2] == 0
         left = await asyncio.to_thread(peer.read_all)
     assert len(left) < 1_000_000
 
