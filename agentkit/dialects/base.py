@@ -198,6 +198,14 @@ def state_text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def state_value(state: str) -> Any:
+    """Return the JSON value of a provider state. Halves of characters, which some providers send and no request can hold, are replaced."""
+    value = json.loads(state)
+    if "\\ud" in state.lower():
+        value = json.loads(valid_text(json.dumps(value, ensure_ascii=False)))
+    return value
+
+
 class SurrogateJoiner:
     """Join surrogate halves that a provider split over deltas of one text (it counts in UTF-16 units).
 

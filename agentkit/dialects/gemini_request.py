@@ -5,7 +5,6 @@ target's own is left out and told by a notice, never turned into text.
 Source: ai.google.dev "Generate content", "Function calling", "Thought signatures" (read 2026-11-30).
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ from agentkit.content import (
     ToolUseBlock,
     valid_text,
 )
-from agentkit.dialects.base import HTTPParts, Target, merged, origin
+from agentkit.dialects.base import HTTPParts, Target, merged, origin, state_value
 from agentkit.dialects.gemini_settings import checks_signatures, settings, wire_options
 from agentkit.errors import ConfigurationError, quote
 from agentkit.model import ModelRequest, Notice
@@ -158,7 +157,7 @@ class _Conversation:
         if block.provider_state_format != NAME or block.origin != self._own:
             self._left_out["foreign_block"] += 1
             return
-        state: dict[str, Any] = json.loads(block.provider_state)
+        state: dict[str, Any] = state_value(block.provider_state)
         if block.kind != SIGNATURE:
             out.append(state)
         elif out and ("inlineData" in out[-1] or "fileData" in out[-1]):

@@ -6,7 +6,6 @@ Source: the OpenAI API reference, "Create a model response", and the guides on r
 2026-11-30).
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -25,7 +24,7 @@ from agentkit.content import (
     ToolUseBlock,
     valid_text,
 )
-from agentkit.dialects.base import HTTPParts, Target, merged, origin
+from agentkit.dialects.base import HTTPParts, Target, merged, origin, state_value
 from agentkit.dialects.openai_responses_items import NAME
 from agentkit.dialects.openai_responses_settings import can_reason, settings
 from agentkit.errors import ConfigurationError
@@ -168,12 +167,12 @@ class _Conversation:
         """Return what the provider sent with a text or a call and wants back: its item's id, a phase."""
         if not block.provider_state or block.provider_state_format != NAME or block.origin != self._own:
             return {}
-        state = json.loads(block.provider_state)
+        state = state_value(block.provider_state)
         return state if isinstance(state, dict) else {}
 
     def _reasoning(self, block: ThinkingBlock) -> dict[str, Any] | None:
         if block.origin == self._own and block.replayable_as(NAME):
-            item: dict[str, Any] = json.loads(block.provider_state or "")
+            item: dict[str, Any] = state_value(block.provider_state or "")
             if self._store or item.get("encrypted_content") or item.get("content"):
                 return item
             self._left_out["unstored_thinking"] += (
@@ -219,7 +218,7 @@ class _Conversation:
         if gone or block.provider_state_format != NAME or block.origin != self._own:
             self._left_out["foreign_block"] += 1
             return None
-        item: dict[str, Any] = json.loads(block.provider_state)
+        item: dict[str, Any] = state_value(block.provider_state)
         return item if self._is_new(item) else None
 
 
