@@ -8,15 +8,15 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, runtime_checkable
 
 import anyio
 
 from agentkit.chunks import Chunk, ErrorChunk, FinishChunk, UsageChunk
-from agentkit.dialects.base import Dialect, Target
+from agentkit.dialects.base import Dialect, HTTPParts, Target
 from agentkit.errors import ModelError, ModelStatusError, ModelStreamError, WireError
 from agentkit.faults import Faults, is_no_stream
-from agentkit.model import Notice, Retry
+from agentkit.model import ModelRequest, Notice, Retry
 from agentkit.pace import RetryPolicy, Timeouts, retry_delay
 from agentkit.reading import BodyDecoder
 
@@ -66,6 +66,18 @@ class Exchange(Protocol):
         ...
 
 
+@runtime_checkable
+class SecondTry(Protocol):
+    """A dialect that knows what to leave out where its provider refuses a part of the history, such as thinking that no longer fits."""
+
+    def second_try(self, request: ModelRequest, target: Target, status: int, body: str) -> HTTPParts | None:
+        """Return the request to make instead, once, or None where the answer says nothing of the kind.
+
+        Its notices say what was left out. The request itself is not changed.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What all attempts have in common."""
@@ -78,6 +90,8 @@ class Plan:
     send: Callable[[], Awaitable[Exchange]]
     """Make one attempt. Raises `ModelConnectionError` where no answer came."""
     notices: Sequence[Notice] = ()
+    second: "Callable[[int, str], Plan | None] | None" = None
+    """The plan to follow instead, once, after a refusal with this status and body."""
 
 
 class AnswerStream:
@@ -114,10 +128,10 @@ class AnswerStream:
         Raises:
             ModelError: not reached, refused, or no stream; retries, where they can help, are used up.
         """
-        if self._notices:
-            notices, self._notices = self._notices, ()
-            return notices
         while not self._ended:
+            if self._notices:
+                notices, self._notices = self._notices, ()
+                return notices
             if self._pause:
                 await anyio.sleep(self._pause)
                 self._pause = 0.0
@@ -167,6 +181,8 @@ class AnswerStream:
             ModelError: there is no stream, or none any more and nothing had come of it.
         """
         exchange = self._exchange or await self._open()
+        if exchange is None:
+            return []
         try:
             data = await self._read(exchange)
         except Broken as broken:
@@ -194,8 +210,8 @@ class AnswerStream:
             return await exchange.read()
         return b""
 
-    async def _open(self) -> Exchange:
-        """Make an attempt and return it, if its answer may be a stream.
+    async def _open(self) -> Exchange | None:
+        """Make an attempt and return it, if its answer may be a stream; None where another request is to be made instead.
 
         Raises:
             ModelError: no answer, or another one.
@@ -208,6 +224,11 @@ class AnswerStream:
         encoded = encoding not in ("", "identity")
         if exchange.status != 200:
             body = f"(content-encoding {encoding})" if encoded else await self._read_error(exchange, b"")
+            other = plan.second(exchange.status, body) if plan.second else None
+            if other is not None:
+                await self._leave()
+                self._plan, self._notices = other, other.notices
+                return None
             raise plan.faults.status(exchange.status, exchange.headers, body, time.time())
         if encoded:
             raise plan.faults.encoded(exchange.headers, encoding, time.time())

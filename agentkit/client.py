@@ -15,10 +15,10 @@ import anyio
 import httpx2
 from pydantic import SecretStr
 
-from agentkit.answer import AnswerStream, Broken, Plan
+from agentkit.answer import AnswerStream, Broken, Plan, SecondTry
 from agentkit.burst import BurstReader
 from agentkit.content import JsonValue, Origin, valid_text
-from agentkit.dialects.base import Dialect, Target, origin
+from agentkit.dialects.base import Dialect, HTTPParts, Target, origin
 from agentkit.endpoint import is_loopback, join_path, parse_base_url
 from agentkit.errors import ConfigurationError, quote
 from agentkit.faults import Faults, Key, check_header
@@ -100,7 +100,9 @@ class StreamingClient:
         Raises:
             ConfigurationError: the request cannot be said in the dialect, or not be sent.
         """
-        parts = self.dialect.encode(request, self.target)
+        return AnswerStream(self._plan(request, self.dialect.encode(request, self.target)))
+
+    def _plan(self, request: ModelRequest, parts: HTTPParts, *, is_second: bool = False) -> Plan:
         for name, value in parts.headers.items():
             check_header(name, value)
         url = join_path(self.base_url, parts.path)
@@ -109,13 +111,19 @@ class StreamingClient:
         except httpx2.InvalidURL as error:
             raise ConfigurationError(f"{quote(url)} is not a URL: {error}") from None
         body = _encode_body(parts.body)
+        dialect = self.dialect
 
         async def send() -> HTTPExchange:
             return await self._send(address, body, parts.headers)
 
-        return AnswerStream(
-            Plan(self.dialect, self.target, self.timeouts, self.retry, self.faults, send, parts.notices)
-        )
+        def second(status: int, said: str) -> Plan | None:
+            assert isinstance(dialect, SecondTry)
+            other = dialect.second_try(request, self.target, status, said)
+            return None if other is None else self._plan(request, other, is_second=True)
+
+        may_try = isinstance(dialect, SecondTry) and not is_second
+        settings = (dialect, self.target, self.timeouts, self.retry, self.faults)
+        return Plan(*settings, send, parts.notices, second if may_try else None)
 
     async def _send(self, url: httpx2.URL, body: bytes, headers: Mapping[str, str]) -> "HTTPExchange":
         """Make one attempt and return it once the head of its answer is there.

@@ -18,10 +18,9 @@ from provider_server import (
 from toys import AGAIN, GOOD, HELLO, REQUEST, ToyDialect, client, collect, data
 
 from agentkit.chunks import ErrorChunk, FinishChunk, TextChunk, UsageChunk
-from agentkit.errors import (
-    ModelStatusError,
-)
-from agentkit.model import Retry
+from agentkit.dialects.base import HTTPParts, Target
+from agentkit.errors import ModelStatusError
+from agentkit.model import ModelRequest, Notice, Retry
 from agentkit.pace import RetryPolicy
 
 pytestmark = pytest.mark.anyio
@@ -242,4 +241,46 @@ async def test_nothing_is_asked_again_after_the_first_chunk() -> None:
         ErrorChunk("provider", "busy", "overloaded", retryable=True),
         ErrorChunk("truncated", "toy ended", retryable=True),
     ]
+    assert len(server.requests) == 1
+
+
+# a second try
+
+
+class ForgivingDialect(ToyDialect):
+    """Leaves its `say` out where that is refused."""
+
+    def second_try(self, request: ModelRequest, target: Target, status: int, body: str) -> HTTPParts | None:
+        if (status, "say" in body) != (400, True):
+            return None
+        return HTTPParts(
+            "/v1/toy", {"model": target.model}, notices=(Notice("left_out", "say was left out"),)
+        )
+
+
+REFUSED = answer(400, {"error": {"message": "do not say that"}})
+
+
+async def test_what_is_refused_is_left_out_in_one_second_try_that_is_told() -> None:
+    with ProviderServer(REFUSED, GOOD) as server:
+        got = await collect(client(server.url, ForgivingDialect()))
+
+    assert got == [Notice("left_out", "say was left out"), *HELLO]
+    assert [request.json for request in server.requests] == [
+        {"model": "bear", "say": "hi"},
+        {"model": "bear"},
+    ]
+
+
+async def test_there_is_no_third_try() -> None:
+    with ProviderServer(REFUSED) as server, pytest.raises(ModelStatusError, match="do not say that"):
+        await collect(client(server.url, ForgivingDialect(), retry=AGAIN))
+
+    assert len(server.requests) == 2
+
+
+async def test_a_refusal_of_another_kind_gets_no_second_try() -> None:
+    with ProviderServer(answer(400, {"error": {"message": "no"}})) as server, pytest.raises(ModelStatusError):
+        await collect(client(server.url, ForgivingDialect(), retry=AGAIN))
+
     assert len(server.requests) == 1
