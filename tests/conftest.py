@@ -61,6 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = chosen
+    # Playwright's loop stays on the main thread from its first test to the session's end: no other loop runs after it.
+    items.sort(key=lambda item: "chromium" in getattr(item, "fixturenames", ()))
     for item in items:
         seconds = [limit for marker, limit in TIMEOUTS.items() if item.get_closest_marker(marker)]
         if seconds and item.get_closest_marker("timeout") is None:
