@@ -131,7 +131,7 @@ class Encoder(Protocol):
         ...
 
     def join(self, frames: Sequence[bytes]) -> bytes:
-        """Return what is sent for several steps' bytes, none of them empty."""
+        """Return what is sent for several steps' bytes, none of them empty: at most a byte between two. For () what stands around them."""
         ...
 
     def hello(self, after: Cursor, head: int, *, resumed: bool, retry_ms: int) -> bytes:

@@ -24,6 +24,7 @@ class Frames:
         "_cached",
         "_limit",
         "_memo",
+        "_room",
         "_settings",
         "_stats",
         "_tail",
@@ -49,6 +50,7 @@ class Frames:
         self._settings = settings
         self._stats = stats
         self._limit = settings.cache_size if is_cached else 0
+        self._room = settings.batch_size - len(encoder.join(()))
         self._cache: dict[int, tuple[object, bytes]] = {}
         self._cached = 0
         self._batches: dict[int, Batch] = {}
@@ -79,18 +81,18 @@ class Frames:
 
     def join(self, records: Sequence[Record], state: object, *, is_kept: bool) -> Batch:
         """Return one batch of the first of `records`, at least one. `is_kept`: they are in the ring, so others may want them too."""
-        view, limit = self.view, self._settings.batch_size
+        view, room = self.view, self._room
         frames: list[bytes] = []
         size = told = seq = 0
         is_last = False
         for record in records:
             following, frame = self._encode(record, state, is_kept=is_kept)
-            if size and size + len(frame) > limit:
+            if size and size + len(frame) > room:
                 break
             state, seq = following, record.seq
             if frame:
                 frames.append(frame)
-                size += len(frame)
+                size += len(frame) + 1  # what may stand between two
                 told = seq
             if record.terminal and view.run and record.run == view.run:
                 is_last = True

@@ -285,8 +285,8 @@ class Session:
         """
         self.limits = limits
         self.is_authenticated = is_authenticated
-        self.topics: set[str] = set()
-        """What is subscribed, by its name on the wire."""
+        self.topics: list[str] = []
+        """What is subscribed, by its name on the wire: few, so a list, which is smaller than a set."""
         self._errors = 0
         self._allowance = float(limits.burst)
         self._seen = now
@@ -324,7 +324,8 @@ class Session:
 
     def unsubscribed(self, topic: str) -> None:
         """Note that a subscription was refused, or has ended."""
-        self.topics.discard(topic)
+        if topic in self.topics:
+            self.topics.remove(topic)
 
     def _act(self, frame: ClientFrame) -> list[Action]:
         if isinstance(frame, HelloFrame):
@@ -339,7 +340,7 @@ class Session:
             case UnsubFrame():
                 if frame.topic not in self.topics:
                     return [Reply(err(frame.rid, Problem(404, "not_subscribed", field="topic")))]
-                self.topics.discard(frame.topic)
+                self.topics.remove(frame.topic)
                 return [Unsubscribe(frame.rid, frame.topic)]
             case RunFrame():
                 return [StartRun(frame.rid, frame.agent, frame.thread, frame.input, frame.idem)]
@@ -382,7 +383,7 @@ class Session:
         if len(self.topics) >= self.limits.subscriptions:
             detail = f"a socket may have {self.limits.subscriptions}"
             return [Reply(err(frame.rid, Problem(429, "too_many_subscriptions", detail)))]
-        self.topics.add(frame.topic)
+        self.topics.append(frame.topic)
         _, agent, _, thread = frame.topic.split("/")
         return [Subscribe(frame.rid, frame.topic, agent, thread, after, frame.run, frame.types, frame.kinds)]
 
