@@ -51,8 +51,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run only what is marked `full`")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`make test` runs what is not marked `full`, `make test-full` only that; markers set the time a test may take."""
+    """Choose, order and bound the tests.
+
+    `make test` runs what is not marked `full`, `make test-full` only that. Markers set the time a test may take. What uses Chromium
+    goes last: Playwright keeps an event loop running in this thread from then on, in which no other loop can run.
+    """
     full = config.getoption("--full")
     chosen: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
@@ -62,11 +67,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
         items[:] = chosen
     # Playwright's loop stays on the main thread from its first test to the session's end: no other loop runs after it.
-    items.sort(key=lambda item: "chromium" in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: isinstance(item, pytest.Function) and "chromium" in item.fixturenames)
     for item in items:
         seconds = [limit for marker, limit in TIMEOUTS.items() if item.get_closest_marker(marker)]
         if seconds and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(max(seconds)))
+    items.sort(key=lambda item: isinstance(item, pytest.Function) and "chromium" in item.fixturenames)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
