@@ -33,7 +33,7 @@ REASONING = (
 )
 ANSWER = (
     "I am a scripted agent: I always say this, and I need no key.\n\n"
-    "What you saw above was **reasoning**, streamed live as events of its own. "
+    "What you saw above was reasoning, streamed live as events of its own. "
     "What you read now is the visible text. Both are kept in the thread, and any client can resume them from any point."
 )
 
