@@ -177,6 +177,13 @@ class HTTPProtocol(HttpToolsProtocol):
         self._awaited = ""
         super().handle_websocket_upgrade()
 
+    def shutdown(self) -> None:
+        """The server closes: who is still sending a body will not be answered later either."""
+        if self._awaited == "body":
+            self._refuse(503)
+        else:
+            super().shutdown()
+
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words; ours are a problem document
         """Answer what cannot be parsed."""
         self._refuse(self._refusal)

@@ -23,11 +23,13 @@ from agentkit_server.serve import listen, make_server
 T = TypeVar("T")
 
 QUICK = Settings(
-    head_timeout=0.5,
+    head_timeout=1.0,
     keep_alive=1,
-    body_timeout=0.5,
+    body_timeout=1.0,
     send_timeout=0.5,
     heartbeat=0.2,
+    ping_interval=0.4,
+    ping_timeout=0.4,
     drain_timeout=0.3,
     farewell_timeout=0.5,
     retry_ms=(1, 2),
@@ -190,10 +192,11 @@ def process(*arguments: str, env: dict[str, str] | None = None) -> Iterator[Proc
 
 
 def main() -> None:
-    """Serve the agents above, and print the address."""
-    listener = listen("127.0.0.1", 0, QUICK)
+    """Serve the agents above, and print the address. Polite clients on a busy machine get their time."""
+    settings = QUICK.model_copy(update={"head_timeout": 20.0, "body_timeout": 20.0, "ping_timeout": 20.0})
+    listener = listen("127.0.0.1", 0, settings)
     print(f"at http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-    make_server(create_app(agents(), settings=QUICK), QUICK).run(sockets=[listener])
+    make_server(create_app(agents(), settings=settings), settings).run(sockets=[listener])
 
 
 if __name__ == "__main__":

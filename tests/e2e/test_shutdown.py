@@ -18,8 +18,8 @@ from e2e.servers import FLOOD, Process, process, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.anyio]
 
-BOUND = 5.0
-"""Seconds: far more than the quick timers add up to, far less than for ever."""
+BOUND = 10.0
+"""Seconds: far more than the quick timers add up to (two), far less than for ever."""
 
 
 @pytest.fixture
@@ -88,6 +88,7 @@ OPENINGS = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("opening", OPENINGS, ids=lambda opening: opening.__name__)
 async def test_sigterm_ends_within_seconds(server: Process, opening: Callable[[Raw], None]) -> None:
     with Raw(server.port) as peer, Raw(server.port) as other:
@@ -126,7 +127,6 @@ async def test_polite_clients_are_told_and_the_run_says_why_it_ended(server: Pro
         subprotocols=[websockets.Subprotocol("agentkit.v1")],
         proxy=None,
     ) as socket:
-        await socket.recv()
         await start_run(url(server), "held", "t1")
         await asyncio.to_thread(until, lambda: "reasoning" in follower.named)
 
