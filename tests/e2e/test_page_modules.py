@@ -278,7 +278,7 @@ def test_a_long_text_is_cut_at_line_breaks_and_loses_nothing(js: Evaluate) -> No
 
 FEED = """
 const { Feed } = await load("feed.js");
-const { CarrierError } = await load("api.js");
+const { Problem } = await load("api.js");
 const log = [];
 const told = (state) => state.name + (state.name === "waiting" ? ` ${state.attempt}` : "");
 const record = (seq, epoch = "e") => ({ raw: "", envelope: { id: `${epoch}-${seq}`, seq } });
@@ -327,7 +327,7 @@ def test_a_feed_comes_back_after_refusals(js: Evaluate) -> None:
     log = js(
         FEED
         + """
-        const refuse = (status) => async () => { throw new CarrierError("no", { status }); };
+        const refuse = (status) => async () => { throw new Problem("no", { status }); };
         return follow(refuse(503), refuse(404), async (wire) => { wire.hello({ head: 0 }, "e-0"); });
         """
     )
@@ -363,7 +363,7 @@ def test_a_cursor_that_the_server_cannot_read_is_given_up(js: Evaluate) -> None:
         + """
         return follow(
           async (wire) => { wire.hello({ head: 1 }, "e-0"); wire.records([record(1)]); },
-          async () => { throw new CarrierError("malformed", { status: 400 }); },
+          async () => { throw new Problem("malformed", { status: 400 }); },
         );
         """
     )
@@ -379,7 +379,7 @@ def test_a_feed_that_has_ended_is_not_asked_again(js: Evaluate) -> None:
     log = js(
         FEED
         + """
-        return follow(async () => { throw new CarrierError("ended", { status: 204 }); }, async () => log.push("again"));
+        return follow(async () => { throw new Problem("ended", { status: 204 }); }, async () => log.push("again"));
         """,
         200,  # ms in which it would have come back many times
     )

@@ -8,23 +8,11 @@
 const BASE = new URL("v1/", document.baseURI);
 const TIMEOUT = 20_000; // ms; for everything but a feed
 
-/** A refusal of the server: an RFC 9457 problem, or a bare status. */
+/** A refusal: an RFC 9457 problem, a bare HTTP status, or a socket's close code; `retryAfter` in seconds, or null. */
 export class Problem extends Error {
   constructor(message, { status = 0, code = "", retryAfter = null } = {}) {
     super(message);
-    this.status = status;
-    this.code = code;
-    this.retryAfter = retryAfter; // seconds, or null
-  }
-}
-
-/** A connection that a server refused or closed: `status` of HTTP or `code` of a socket, where there was one. */
-export class CarrierError extends Error {
-  constructor(message, { status = 0, code = 0, retryAfter = null } = {}) {
-    super(message);
-    this.status = status;
-    this.code = code;
-    this.retryAfter = retryAfter;
+    Object.assign(this, { status, code, retryAfter });
   }
 }
 
@@ -60,7 +48,7 @@ export function cancelRun(topic, run) {
   return ask(`${topic}/runs/${encodeURIComponent(run)}/cancel`, {});
 }
 
-/** Open a feed behind `cursor` (an id, or `earliest`). Throws CarrierError where the server refuses. */
+/** Open a feed behind `cursor` (an id, or `earliest`). Throws a Problem where the server refuses. */
 export async function openEvents(topic, cursor, signal) {
   const address = new URL(`${topic}/events`, BASE);
   address.searchParams.set("after", cursor);
@@ -68,8 +56,7 @@ export async function openEvents(topic, cursor, signal) {
   if (cursor !== "earliest") headers["Last-Event-ID"] = cursor;
   const response = await fetch(address, { headers, signal, cache: "no-store" });
   if (response.ok) return response;
-  const problem = await problemOf(response);
-  throw new CarrierError(problem.message, problem);
+  throw await problemOf(response);
 }
 
 /** Return the address of the socket. */

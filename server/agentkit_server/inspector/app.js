@@ -22,7 +22,8 @@ import { Status } from "./status.js";
 const CARRIERS = { sse: carryEvents, socket: carrySocket };
 const STARTERS = ["Why is the sky blue?", "Is 2027 a prime number?", "Plan a rainy Sunday in Lisbon"];
 const TICK = 250; // ms between two looks at a counter
-const AGAIN = 3_000; // ms until the agents are asked for again
+const AGAIN = 3_000; // ms until a server that did not answer is asked again
+const LATER = 15_000; // ms until agents that were only announced are asked for again
 
 const at = (id) => document.getElementById(id);
 
@@ -73,17 +74,8 @@ class App {
 
   /** Ask for the agents until they come, then open what the address names. */
   async start() {
-    for (;;) {
-      try {
-        this.agents = await listAgents();
-        break;
-      } catch (problem) {
-        this.composer.complain(`${problem.message} Trying again…`);
-        await new Promise((resolve) => setTimeout(resolve, AGAIN));
-      }
-    }
+    while (!(await this.#fetchAgents())) await new Promise((resolve) => setTimeout(resolve, AGAIN));
     this.composer.complain("");
-    this.#showAgents();
     this.enter(parseRoute(location.hash));
     if (!matchMedia("(pointer: coarse)").matches) this.composer.focus();
   }
@@ -246,10 +238,11 @@ class App {
   #showComposer() {
     const { session } = this;
     const agent = this.agents.find((one) => one.name === session.agent);
-    const usable = !session.isFile && agent?.available !== false;
+    const usable = !session.isFile && agent !== undefined && agent.available !== false;
     let hint = `Message ${session.agent}`;
     if (session.isFile) hint = "Nothing can be asked of a file";
-    else if (!usable) hint = agent?.note || "This agent is not available";
+    else if (!agent) hint = `There is no agent ${session.agent} here`;
+    else if (!usable) hint = agent.note || "This agent is not available";
     this.composer.show({ usable, hint, going: session.isFile ? null : session.going });
   }
 
@@ -267,12 +260,24 @@ class App {
     this.badge.show(this.session.state, this.session);
   }
 
-  #showAgents() {
+  /** Ask for the agents; those that are only announced may come later. Returns whether the server answered. */
+  async #fetchAgents() {
+    try {
+      this.agents = await listAgents();
+    } catch (problem) {
+      if (!this.session) this.composer.complain(`${problem.message} Trying again…`);
+      return false;
+    }
+    if (this.agents.some((agent) => agent.available === false)) setTimeout(() => this.#fetchAgents(), LATER);
     const options = this.agents.map(({ name, available, note, description }) => {
       const words = available === false ? `${name} (${note || "not available"})` : name;
       return element("option", { value: name, disabled: available === false, title: description || null }, words);
     });
+    const chosen = at("agent").value;
     at("agent").replaceChildren(...options);
+    if (chosen) at("agent").value = chosen;
+    this.#schedule();
+    return true;
   }
 
   async #listThreads() {

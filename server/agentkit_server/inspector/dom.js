@@ -69,6 +69,20 @@ export function button(name, label, listener, { words = false, ...properties } =
   return element("button", { ...type, ...named, ...properties, on: { click: listener } }, icon(name), words && label);
 }
 
+/** Return a titled box of preformatted text that can be copied: `{ root, head, title, code }`. */
+export function codeBox(name, what = name.toLowerCase()) {
+  const code = element("code");
+  const title = element("span", {}, name);
+  const press = button("copy", `Copy: ${what}`, () => copy(code.textContent, press));
+  const head = element("div", { class: "code-head" }, title, press);
+  return { root: element("div", { class: "code" }, head, element("pre", { tabindex: "0" }, code)), head, title, code };
+}
+
+/** Tell whether a scrolled element stands at its end, or `near` px above it. */
+export function atEnd({ scrollTop, scrollHeight, clientHeight }, near) {
+  return scrollHeight - scrollTop - clientHeight < near;
+}
+
 /** Replace the text of a node only where it differs, so that nothing is laid out or announced for nothing. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;

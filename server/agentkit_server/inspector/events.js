@@ -4,7 +4,7 @@
  * Only the rows in sight are in the page, so a hundred thousand cost what thirty cost.
  */
 
-import { button, copy, element, setText } from "./dom.js";
+import { atEnd, button, codeBox, element, setText } from "./dom.js";
 import { clock, indent, size, utf8Length } from "./format.js";
 
 const ROW = 28; // px, as in style.css
@@ -39,12 +39,11 @@ export class EventList {
       { class: "events-list", role: "listbox", "aria-label": "Events", tabindex: "0", on: { scroll: () => this.#scrolled(), keydown: (event) => this.#key(event) } },
       this.space,
     );
-    this.json = element("code");
-    const copying = button("copy", "Copy the event", () => copy(this.json.textContent, copying));
-    this.title = element("span");
-    const closing = button("close", "Close the event", () => this.#choose(null));
-    const head = element("div", { class: "code-head" }, this.title, copying, closing);
-    this.detail = element("div", { class: "code events-detail", hidden: true }, head, element("pre", { tabindex: "0" }, this.json));
+    const { root: detail, head, title, code } = codeBox("Event");
+    head.append(button("close", "Close the event", () => this.#choose(null)));
+    detail.classList.add("events-detail");
+    detail.hidden = true;
+    Object.assign(this, { detail, title, json: code });
     this.root = element("div", { class: "events" }, element("div", { class: "events-bar" }, this.search, this.total), this.list, this.detail);
     new ResizeObserver(() => this.draw()).observe(this.list);
   }
@@ -91,8 +90,7 @@ export class EventList {
   }
 
   #scrolled() {
-    const { scrollTop, scrollHeight, clientHeight } = this.list;
-    this.#pinned = scrollHeight - scrollTop - clientHeight < NEAR;
+    this.#pinned = atEnd(this.list, NEAR);
     this.#paint();
   }
 

@@ -3,6 +3,8 @@
  */
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}$/; // as the server: names are parts of paths
+const OWN = /^t-([0-9a-z]{8})-[0-9a-z]+$/; // what `newThread` makes
+const MOMENT = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const RUN = /^[A-Za-z0-9][A-Za-z0-9_.~:-]{0,127}$/;
 
 /** Return `{ agent, thread, run }` of an address; "" for what is absent or no name. */
@@ -16,6 +18,12 @@ export function parseRoute(hash) {
 export function formatRoute(route) {
   const members = Object.entries(route).filter(([, value]) => value);
   return `#${new URLSearchParams(members)}`;
+}
+
+/** Return how a thread is called in a list: one that this page made has no better name than its time. */
+export function threadName(thread) {
+  const own = OWN.exec(thread);
+  return own ? `Thread of ${MOMENT.format(parseInt(own[1], 36))}` : thread;
 }
 
 /** Return a name for a new thread: sortable by time, and not to be guessed. */

@@ -37,7 +37,7 @@ export class RunView {
   #page;
   #shown = 0; // items that have a view
 
-  /** `page`: `widgets` (item → view), `nest(run)`, `caughtUp`, `canAsk`, `now()`, and the actions `inspect`, `save`, `link`, `again`. */
+  /** `page`: the conversation that it stands in. */
   constructor(run, page) {
     this.#run = run;
     this.#page = page;

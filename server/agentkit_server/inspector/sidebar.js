@@ -4,6 +4,7 @@
 
 import { element, setText } from "./dom.js";
 import { clock } from "./format.js";
+import { threadName } from "./route.js";
 import { STATUS } from "./run.js";
 import { isGoing } from "./store.js";
 import { text } from "./value.js";
@@ -28,15 +29,16 @@ export class Sidebar {
 
   /** Show threads `[{ thread, title? }]`; the open one is always among them. */
   showThreads(threads, current) {
-    const names = threads.map((one) => ({ name: text(one.thread), title: text(one.title) }));
-    if (current && !names.some(({ name }) => name === current)) names.unshift({ name: current, title: "" });
-    const rows = names.map(({ name, title }) =>
-      element("li", {}, element(
+    const newest = [...threads].sort((one, other) => text(other.updated).localeCompare(text(one.updated)));
+    if (current && !newest.some(({ thread }) => thread === current)) newest.unshift({ thread: current });
+    const rows = newest.map(({ thread, title }) => {
+      const name = text(thread);
+      return element("li", {}, element(
         "button",
-        { type: "button", class: "side-row", "aria-current": name === current && "page", on: { click: () => this.#open({ thread: name, run: "" }) } },
-        element("span", { class: "side-name" }, title || name),
-      )),
-    );
+        { type: "button", class: "side-row", title: name, "aria-current": name === current && "page", on: { click: () => this.#open({ thread: name, run: "" }) } },
+        element("span", { class: "side-name" }, text(title) || threadName(name)),
+      ));
+    });
     this.#parts.threads.replaceChildren(...rows);
   }
 

@@ -5,11 +5,11 @@
  * Grounds: design.md §7 (operations, close codes).
  */
 
-import { CarrierError, socketAddress } from "./api.js";
+import { Problem, socketAddress } from "./api.js";
 
 const PING = 20_000; // ms; the page's watchdog gives up after 45 s without a sign of life
 
-/** Read one connection until it ends; see `carryEvents`. Throws CarrierError with the close `code`. */
+/** Read one connection until it ends; see `carryEvents`. Throws a Problem with the close `code`. */
 export function carrySocket(topic, cursor, sink, signal) {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(socketAddress(), ["agentkit.v1"]);
@@ -33,9 +33,9 @@ export function carrySocket(topic, cursor, sink, signal) {
       clearInterval(pinger);
       signal.removeEventListener("abort", abort);
       if (signal.aborted) reject(signal.reason);
-      else if (problem) reject(new CarrierError(problem.detail ?? problem.title, { status: problem.status, code }));
+      else if (problem) reject(new Problem(problem.detail ?? problem.title, { status: problem.status, code }));
       else if (code === 1000) resolve();
-      else reject(new CarrierError(reason || `the socket was closed (${code})`, { code }));
+      else reject(new Problem(reason || `the socket was closed (${code})`, { code }));
     };
   });
 }

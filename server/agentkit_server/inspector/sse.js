@@ -6,7 +6,7 @@
  * Source: WHATWG HTML, server-sent events, parsing (LF and CRLF; this server never sends a lone CR).
  */
 
-import { CarrierError, openEvents } from "./api.js";
+import { Problem, openEvents } from "./api.js";
 
 /** Cut a text stream into events. `feed` returns those that the text completes. */
 export class EventDecoder {
@@ -52,11 +52,11 @@ export class EventDecoder {
  * `sink` gets `alive()` for any bytes, `hello(data, id)`, `records([{ raw, envelope }])`, `gap(data, id)`,
  * `position(id)` and `retry(ms)`.
  *
- * Throws CarrierError with `status` where the server refuses, a TypeError where the link breaks.
+ * Throws a Problem with `status` where the server refuses, a TypeError where the link breaks.
  */
 export async function carryEvents(topic, cursor, sink, signal) {
   const response = await openEvents(topic, cursor, signal);
-  if (response.status === 204) throw new CarrierError("the feed has ended", { status: 204 });
+  if (response.status === 204) throw new Problem("the feed has ended", { status: 204 });
   const decoder = new EventDecoder();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {

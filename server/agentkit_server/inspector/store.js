@@ -4,11 +4,8 @@
  * A pure fold of records (`fold.js` says what each does): no clock, no DOM, no requests. The same records give the same
  * state, live or replayed. Times are ms since the epoch by the server's clock; null is unknown.
  *
- * An item is one of
- * - `thought`  adjacent reasoning blocks of one step: `parts` of `{ block, pieces, signature, state, summary, started, ended }`
- * - `text`, `refusal`  `{ block, pieces, started, ended }`
- * - `tool`     a call, its execution and its result
- * - `image`, `notice`, `retry`, `steered`
+ * An item is a `thought` (adjacent reasoning blocks of one step, as `parts`), a `text` or `refusal`, a `tool` (a call, its
+ * execution and its result), an `image`, `notice`, `retry` or `steered`. Parts and texts grow as lists of `pieces`.
  */
 
 import { FOLDS } from "./fold.js";

@@ -5,7 +5,7 @@
  * markup that is read is a fence of code; everything else stays as the model wrote it.
  */
 
-import { button, copy, element } from "./dom.js";
+import { codeBox, element } from "./dom.js";
 
 const PARAGRAPH = 1_500; // characters after which a line break begins a new paragraph
 const OPENING = /^ {0,3}(`{3,})[^`]*$/;
@@ -81,11 +81,8 @@ export class TextFlow {
       return;
     }
     this.#fence = OPENING.exec(this.#line)[1].length;
-    const language = this.#line.replaceAll("`", "").trim();
-    const code = element("code");
-    const press = button("copy", "Copy the code", () => copy(code.textContent, press));
-    const head = element("div", { class: "code-head" }, element("span", {}, language || "code"), press);
-    this.#root.append(element("div", { class: "code" }, head, element("pre", { tabindex: "0" }, code)));
+    const { root, code } = codeBox(this.#line.replaceAll("`", "").trim() || "code", "the code");
+    this.#root.append(root);
     this.#node = code;
   }
 

@@ -5,7 +5,7 @@
  * page only once somebody can see it.
  */
 
-import { button, copy, element, flag, icon, setText } from "./dom.js";
+import { atEnd, button, copy, element, flag, icon, setText } from "./dom.js";
 import { size, whole } from "./format.js";
 import { joined, legibility, spanOf } from "./store.js";
 import { TextFlow } from "./text.js";
@@ -167,7 +167,6 @@ export class ThoughtView {
   }
 
   #scrolled() {
-    const { scrollTop, scrollHeight, clientHeight } = this.scroll;
-    this.#pinned = scrollHeight - scrollTop - clientHeight < NEAR;
+    this.#pinned = atEnd(this.scroll, NEAR);
   }
 }

@@ -4,7 +4,7 @@
  * Arguments and results are foreign text, shown as such. It decides nothing: approvals are shown, not given.
  */
 
-import { button, copy, element, flag, icon, setText } from "./dom.js";
+import { codeBox, element, flag, icon, setText } from "./dom.js";
 import { duration, indent, size, utf8Length } from "./format.js";
 import { TextFlow } from "./text.js";
 import { text } from "./value.js";
@@ -99,10 +99,8 @@ export class ToolView {
   #section(title) {
     const known = this.#sections.get(title);
     if (known) return known;
-    const code = element("code");
-    const press = button("copy", `Copy: ${title.toLowerCase()}`, () => copy(code.textContent, press));
-    const head = element("div", { class: "code-head" }, element("span", {}, title), press);
-    this.inner.append(element("div", { class: "code" }, head, element("pre", { tabindex: "0" }, code)));
+    const { root, code } = codeBox(title);
+    this.inner.append(root);
     const section = { code, flow: new TextFlow(code) };
     this.#sections.set(title, section);
     return section;
