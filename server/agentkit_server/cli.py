@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from agentkit.agent import Agent
 from agentkit.errors import AgentKitError, ConfigurationError
@@ -57,7 +59,7 @@ def serve(
         if dialect and not replay:
             raise ConfigurationError("--dialect goes with --replay")
         directory = demo_agents(model, base_url, replay or [], dialect)
-        settings = Settings()
+        settings = read_settings()
         listener = listen(host, port, settings)
     except AgentKitError as error:
         typer.echo(f"agentkit: {error}", err=True)
@@ -67,6 +69,22 @@ def serve(
     typer.echo(f"agentkit is at {url_of(listener)}")
     sys.stdout.flush()
     server.run(sockets=[listener])
+
+
+def read_settings() -> Settings:
+    """Return the settings of the environment.
+
+    Raises:
+        ConfigurationError: a variable is not what it should be; it is named.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = f"AGENTKIT_{first['loc'][0]}".upper()
+        raise ConfigurationError(f"{name}: {first['msg']}") from None
+    except SettingsError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def demo_agents(model: str, base_url: str, files: list[Path], dialect: str) -> AgentDirectory:
@@ -84,7 +102,7 @@ def demo_agents(model: str, base_url: str, files: list[Path], dialect: str) -> A
     default = "replay" if files else "scripted"
     if model:
         name = agent_name(model)
-        asked = connect(model, base_url=base_url) if base_url else connect(model)
+        asked = connect(model, base_url=base_url or None)
         agents.insert(0, Agent(name, model=asked, description=f"Asks {model}."))
         default = name
     return AgentDirectory(agents, default=default)

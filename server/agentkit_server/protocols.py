@@ -26,7 +26,7 @@ from agentkit_transports.problem import MEDIA_TYPE, Problem
 
 logger = logging.getLogger("agentkit.server.connections")
 logger.addFilter(lambda record: record.levelno >= logging.WARNING)
-"""uvicorn's protocols say at INFO which path was asked for, with its query."""
+"""uvicorn's protocols say at INFO which path was asked for, with its query; `websockets` says every header and frame at DEBUG."""
 
 MAX_DISCARDED = 16 * 1024 * 1024
 """Bytes of a refused body that are read and dropped, so that the client gets to read its 413, before the connection is."""
@@ -241,7 +241,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.logger = logger
+        self.logger = self.conn.logger = logger
+        self.conn.debug = False  # it would log every frame
         self.drained = 0
         """How often a full buffer has drained."""
 

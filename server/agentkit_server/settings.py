@@ -5,14 +5,16 @@ Values come from the constructor, then from the environment (`AGENTKIT_BODY_SIZE
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
     """What an operator may set. All of it is optional."""
 
-    model_config = SettingsConfigDict(env_prefix="AGENTKIT_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="AGENTKIT_", frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
 
     # requests
     body_size: int = Field(default=1024 * 1024, gt=0)
@@ -48,6 +50,7 @@ class Settings(BaseSettings):
     lag_records: int = Field(default=10_000, gt=0)
     """A reader further behind than this, and not catching up for `lag_timeout`, is cut."""
     lag_timeout: float = Field(default=30.0, gt=0)
+    """Seconds that a reader so far behind has to catch up."""
     retry_ms: tuple[int, int] = (1000, 4000)
     """Milliseconds between which each reader is told to wait before it comes back, by chance: not all at once."""
     ping_interval: float = Field(default=20.0, gt=0)
@@ -62,3 +65,10 @@ class Settings(BaseSettings):
     """Seconds that runs may go on after SIGTERM; then they are cancelled and say so."""
     farewell_timeout: float = Field(default=3.0, gt=0)
     """Seconds for watchers to take their farewell; then their connections are dropped."""
+
+    @field_validator("retry_ms")
+    @classmethod
+    def _in_order(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if not 0 <= value[0] <= value[1]:
+            raise ValueError("the first must not be above the second, nor below 0")
+        return value

@@ -346,3 +346,23 @@ async def test_two_requests_in_one_packet_are_both_answered(server: Running) -> 
         answer = peer.read_all()
 
     assert answer.count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_no_log_holds_a_query(server: Running, caplog: pytest.LogCaptureFixture) -> None:
+    canary = "CANARY-0123456789"
+    with caplog.at_level(0):
+        for target in ("/healthz", "/nothing", "/v1/ws", "/v1/agents/quick/threads/t1/events"):
+            with Raw(server.port) as peer:
+                peer.send(
+                    f"HEAD {target}?token={canary} HTTP/1.1\r\nhost: x\r\nauthorization: {canary}\r\n\r\n"
+                )
+                peer.read_until(b"\r\n\r\n")
+        for target in ("/v1/ws", "/v1/none"):
+            with Raw(server.port) as peer:
+                peer.send(
+                    f"GET {target}?token={canary} HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+                    "sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+                )
+                peer.read_until(b"\r\n\r\n")
+
+    assert canary not in caplog.text
