@@ -72,7 +72,10 @@ def _draft(topic: Topic, event: Event, name: str, kind: str, data: Any) -> Draft
     if len(body) > MAX_RECORD:
         head["data"] = {"truncated": True, "bytes": len(body)}
         body = encode(head)
-    return Draft(name, kind, event.run, event.step, block, event.time, body, name in TERMINAL_TYPES)
+    # A sub-agent's records belong to the run that called it: they come with its feed, and do not end it.
+    run = event.run if event.parent is None else event.parent.run
+    terminal = name in TERMINAL_TYPES and event.parent is None
+    return Draft(name, kind, run, event.step, block, event.time, body, terminal)
 
 
 def timestamp(time: float) -> str:

@@ -44,6 +44,7 @@ class Draft:
     kind: str
     """For `reasoning`: delta, summary, signature, state. Else ""."""
     run: str
+    """The run of the thread that it belongs to; a sub-agent's records belong to its caller's. "" for none."""
     step: int
     block: str
     time: float
