@@ -5,7 +5,7 @@ in order is told in `ending`; `drain` and `aclose` are there for an owner that w
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router, WebSocketRoute
@@ -34,6 +34,7 @@ class Application:
     def __init__(self, service: Service, *, owns_engine: bool) -> None:
         self.service = service
         self._owns_engine = owns_engine
+        self._endings: list[Callable[[], Awaitable[None]]] = []
         self._is_arranged = False
         self._closed = False
         socket = WebSocketEndpoint(
@@ -53,6 +54,10 @@ class Application:
     def directory(self) -> AgentDirectory:
         """The agents; offer and announce others at any time."""
         return self.service.directory
+
+    def on_close(self, ending: Callable[[], Awaitable[None]]) -> None:
+        """Await `ending` in `aclose`, after the drain: for what an agent holds (a model's process). The latest goes first."""
+        self._endings.append(ending)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, socket or lifespan."""
@@ -75,11 +80,16 @@ class Application:
         await self.service.drain()
 
     async def aclose(self) -> None:
-        """Drain, then let go of the engine if `create_app` made it. Again changes nothing."""
+        """Drain, close what `on_close` named, and let go of the engine if `create_app` made it. Again changes nothing."""
         if self._closed:
             return
         self._closed = True
         await self.drain()
+        for ending in reversed(self._endings):
+            try:
+                await ending()
+            except Exception:
+                logger.exception("something was not closed")
         if self._owns_engine:
             await self.service.engine.aclose()
 

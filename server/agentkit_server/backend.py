@@ -1,6 +1,7 @@
 """What a socket asks for, done by the `Service`: the transport's `Backend`, without authentication."""
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from agentkit.content import JsonValue
 from agentkit.log import Topic
@@ -28,8 +29,18 @@ class SocketBackend:
         """The server's hub."""
         return self._service.hub
 
-    async def identify(self, scope: Scope) -> Identity | None:  # noqa: ARG002 - nobody is asked
-        """Take anybody."""
+    async def identify(self, scope: Scope) -> Identity | None:
+        """Take anybody, but no page of another site: browsers let any page open a socket to any server.
+
+        Raises:
+            ProblemError: 403.
+        """
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        origin = headers.get(b"origin")
+        if origin is None or origin in self._service.settings.allowed_origins:
+            return ANYBODY
+        if urlsplit(origin).netloc.lower() != headers.get(b"host", "").lower():
+            raise ProblemError(Problem(403, "forbidden", "not from this origin", field="origin"))
         return ANYBODY
 
     async def authenticate(self, identity: Identity | None, auth: str) -> Identity:  # noqa: ARG002 - nobody is asked

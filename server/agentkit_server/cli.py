@@ -18,7 +18,7 @@ from agentkit.agent import Agent
 from agentkit.errors import AgentKitError, ConfigurationError
 from agentkit.providers import connect
 from agentkit_server.app import create_app
-from agentkit_server.demo import failing_agent, redacted_agent, replay_agent, scripted_agent
+from agentkit_server.demo import failing_agent, redacted_agent, replay_agent, scripted_agent, tools_agent
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.serve import listen, make_server, url_of
 from agentkit_server.settings import Settings
@@ -96,6 +96,7 @@ def demo_agents(model: str, base_url: str, files: list[Path], dialect: str) -> A
     agents: list[Agent] = [
         scripted_agent(),
         replay_agent(files, dialect=dialect),
+        tools_agent(),
         redacted_agent(),
         failing_agent(),
     ]

@@ -1,18 +1,22 @@
 """Agents that need no key: for trying the page, and for testing clients.
 
 `scripted` says what stands here, at a human pace. `replay` plays provider streams, byte for byte as providers frame them, through the
-real decoders. `failing` breaks on purpose. None of them reads what the user says; a file is played only if the operator named it.
+real decoders. `tools` calls a tool, `failing` breaks on purpose. None of them reads what the user says; a file is played only if the operator named it.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+
+import anyio
 
 from agentkit.agent import Agent
 from agentkit.content import Origin, Usage
 from agentkit.dialects.table import DIALECTS
 from agentkit.errors import ConfigurationError, quote
 from agentkit.model import Model, ModelRequest, ModelStream
-from agentkit.testing import Fail, Say, ScriptedModel, Think, replay
+from agentkit.testing import Call, Fail, Say, ScriptedModel, Think, replay
+from agentkit.testing.scripted import Step
+from agentkit.tool import tool
 
 STREAMS = Path(__file__).parent / "streams"
 BUILT_IN = (
@@ -25,6 +29,8 @@ REDACTED = ("anthropic-redacted.sse", "anthropic-messages")
 PACE = 0.04
 """Seconds between two pieces: about as fast as a person reads."""
 
+SIGNATURE = "c2NyaXB0ZWQtc2lnbmF0dXJl"
+"""What a signed block carries; clients only learn its length."""
 REASONING = (
     "The user has sent a message, and this agent has a script, so the honest thing is to say so and to show what a client can expect. "
     "First comes the reasoning, piece by piece, in a block of its own that opens by itself. "
@@ -38,25 +44,25 @@ ANSWER = (
 )
 
 
-class Fresh:
-    """A `Model` that plays one script for every request, and keeps nothing of what it was asked."""
+class Scene:
+    """A `Model` that plays one script for every message of a user, and keeps nothing of what it was asked.
 
-    def __init__(self, *parts: Think | Say | Fail | Usage, delay: float, name: str) -> None:
-        self._parts = parts
-        self._delay = delay
-        self._name = name
+    Args:
+        *steps: the first is played for a message, the next ones for the results of the calls before.
+        name: the model's name.
+    """
 
-    @property
-    def origin(self) -> Origin:
+    def __init__(self, *steps: Step, name: str) -> None:
+        self._steps = steps
+        self.origin = Origin("scripted", "scripted", name)
         """Who the blocks are made by."""
-        return self._model().origin
 
     def stream(self, request: ModelRequest) -> ModelStream:
-        """Return the script from its beginning."""
-        return self._model().stream(request)
-
-    def _model(self) -> ScriptedModel:
-        return ScriptedModel(self._parts, delay=self._delay, model=self._name)
+        """Return the step that it is time for."""
+        roles = [message.role for message in request.messages]
+        done = len(roles) - 1 - roles[::-1].index("user")  # messages up to the user's last
+        step = self._steps[min(roles[done:].count("tool"), len(self._steps) - 1)]
+        return ScriptedModel(step, delay=PACE, model=self.origin.model).stream(request)
 
 
 class Cycle:
@@ -78,13 +84,12 @@ class Cycle:
 
 def scripted_agent() -> Agent:
     """Return `scripted`: about three seconds, reasoning first, then text."""
-    model = Fresh(
-        Think(REASONING, signature="c2NyaXB0ZWQtc2lnbmF0dXJl", pieces=40),
+    step: Step = [
+        Think(REASONING, signature=SIGNATURE, pieces=40),
         Say(ANSWER, pieces=30),
         Usage(20, 130, 80),
-        delay=PACE,
-        name="scripted",
-    )
+    ]
+    model = Scene(step, name="scripted")
     return Agent(
         "scripted",
         model=model,
@@ -125,14 +130,54 @@ def redacted_agent() -> Agent:
 
 def failing_agent() -> Agent:
     """Return `failing`: some reasoning, some text, then an error of the provider."""
-    model = Fresh(
+    step: Step = [
         Think("I begin as if nothing were wrong, and then the provider breaks off.", pieces=12),
         Say("This answer will not be fin", pieces=6),
         Fail("the scripted provider is overloaded", code="overloaded", retryable=True),
-        delay=PACE,
-        name="failing",
+    ]
+    return Agent(
+        "failing",
+        model=Scene(step, name="failing"),
+        description="Fails in the middle of its answer, on purpose. No key.",
     )
-    return Agent("failing", model=model, description="Fails in the middle of its answer, on purpose. No key.")
+
+
+@tool
+async def weather(city: str) -> str:
+    """Say what the weather is like.
+
+    Args:
+        city: the name of a city.
+    """
+    await anyio.sleep(PACE * 10)
+    skies = ("clear", "a light rain", "fog until noon", "wind from the sea")
+    return f"{city}: {skies[len(city) % len(skies)]}, {8 + len(city)} °C"
+
+
+def tools_agent() -> Agent:
+    """Return `tools`: it reasons, asks for two calls at once, reasons about what they gave, and answers."""
+    model = Scene(
+        [
+            Think(
+                "Two cities are to be compared, so I ask for both at once.", signature=SIGNATURE, pieces=12
+            ),
+            Call("weather", {"city": "Oslo"}, pieces=4),
+            Call("weather", {"city": "Rome"}, pieces=4),
+            Usage(40, 60, 20),
+        ],
+        [
+            Think("Both answers are here. I take them as they are.", signature=SIGNATURE, pieces=10),
+            Say(
+                "I asked for the weather in **Oslo** and in **Rome**; both results stand above, as the tool gave them.",
+                pieces=20,
+            ),
+            Usage(90, 50, 15),
+        ],
+        name="tools",
+    )
+    return Agent(
+        "tools", model=model, tools=[weather], description="Calls a tool twice, then answers. No key."
+    )
 
 
 def _replay(file: Path, dialect: str, delay: float) -> Model:

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     wait_timeout: float = Field(default=30.0, gt=0)
     """Seconds that `?wait=` may ask for."""
 
+    allowed_origins: tuple[str, ...] = ()
+    """Sites whose pages may open sockets, beside our own page: `https://example.org`. Any page could, if browsers were asked."""
+
     # readers
     exposure: Literal["full", "summary", "none"] = "full"
     """How much of the reasoning watchers get: all, the provider's summaries, or nothing."""

@@ -176,6 +176,19 @@ async def test_a_stream_that_opens_while_draining_is_sent_away_cleanly(app: Appl
     assert json.dumps(events[-1]["data"]) != "{}"
 
 
-async def test_closing_twice_changes_nothing(app: Application) -> None:
+async def test_closing_closes_once_what_was_named_the_latest_first(app: Application) -> None:
+    closed: list[str] = []
+
+    async def first() -> None:
+        closed.append("first")
+
+    async def second() -> None:
+        closed.append("second")
+        raise RuntimeError("it was gone already")
+
+    app.on_close(first)
+    app.on_close(second)
     await app.aclose()
     await app.aclose()
+
+    assert closed == ["second", "first"]

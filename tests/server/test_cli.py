@@ -22,6 +22,7 @@ def test_without_options_scripted_is_the_default() -> None:
     assert listed() == [
         ("scripted", "scripted", True),
         ("replay", "replay", False),
+        ("tools", "scripted", False),
         ("redacted", "replay", False),
         ("failing", "scripted", False),
     ]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.agent import Agent
-from agentkit.content import ThinkingBlock
+from agentkit.content import ThinkingBlock, ToolResultBlock
 from agentkit.errors import ConfigurationError, ModelStreamError
 from agentkit_server import demo
 
@@ -64,6 +64,24 @@ async def test_redacted_has_a_block_that_only_the_provider_reads() -> None:
     first = result.thinking[0]
     assert isinstance(first, ThinkingBlock)
     assert (first.thinking, first.replayable_as("anthropic-messages")) == ("", True)
+
+
+async def test_tools_calls_twice_at_once_and_then_answers() -> None:
+    agent = demo.tools_agent()
+    for _ in range(2):  # the second time after its own answer
+        result = await agent.run("hello")
+
+        results = [
+            block.text
+            for message in result.messages
+            if message.role == "tool"
+            for block in message.content
+            if isinstance(block, ToolResultBlock)
+        ]
+        assert [use.name for use in result.tool_uses] == ["weather", "weather"]
+        assert [text.partition(":")[0] for text in results] == ["Oslo", "Rome"]
+        assert len(result.thinking) == 2
+        assert "Oslo" in result.text
 
 
 async def test_failing_fails_after_some_text() -> None:

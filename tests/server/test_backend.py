@@ -1,0 +1,62 @@
+"""Who may open a socket: anybody, but no page of another site."""
+
+import pytest
+
+from agentkit_server import Application
+from agentkit_server.backend import SocketBackend
+from agentkit_transports.asgi import Scope
+from agentkit_transports.problem import ProblemError
+from agentkit_transports.session import Approve, Steer
+
+pytestmark = pytest.mark.anyio
+
+
+def scope(app: Application, origin: str | None) -> Scope:
+    """A handshake at a server that allows one site beside its own."""
+    app.service.settings = app.service.settings.model_copy(
+        update={"allowed_origins": ("https://front.example",)}
+    )
+    headers = [(b"host", b"agents.example:8000")]
+    if origin is not None:
+        headers.append((b"origin", origin.encode()))
+    return {"type": "websocket", "headers": headers}
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        pytest.param(None, id="no browser"),
+        pytest.param("http://agents.example:8000", id="our own page"),
+        pytest.param("HTTP://Agents.Example:8000", id="in capitals"),
+        pytest.param("https://front.example", id="a site that is allowed"),
+    ],
+)
+async def test_our_page_and_allowed_sites_may_open_a_socket(app: Application, origin: str | None) -> None:
+    assert await SocketBackend(app.service).identify(scope(app, origin)) is not None
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        pytest.param("http://evil.example", id="another site"),
+        pytest.param("http://agents.example", id="another port"),
+        pytest.param("http://agents.example:8000.evil.example", id="a longer name"),
+        pytest.param("http://evil.example#agents.example:8000", id="in a fragment"),
+        pytest.param("https://front.example.evil.example", id="after an allowed one"),
+        pytest.param("null", id="null"),
+        pytest.param("", id="empty"),
+    ],
+)
+async def test_pages_of_other_sites_may_not(app: Application, origin: str) -> None:
+    with pytest.raises(ProblemError, match="403 forbidden"):
+        await SocketBackend(app.service).identify(scope(app, origin))
+
+
+async def test_what_is_not_built_says_so(app: Application) -> None:
+    backend = SocketBackend(app.service)
+    topic = app.service.topic("planner", "t1")
+
+    with pytest.raises(ProblemError, match="501"):
+        await backend.steer("", topic, Steer("1", "planner", "t1", "r", "x"))
+    with pytest.raises(ProblemError, match="501"):
+        await backend.approve("", topic, Approve("1", "planner", "t1", "r", "a", approved=True))
