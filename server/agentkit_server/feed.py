@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
+from starlette.responses import Response
 
 from agentkit.errors import WireError
-from agentkit.log import NOW, Cursor
+from agentkit.log import NOW, Cursor, Topic
 from agentkit_server.service import Service
 from agentkit_transports.asgi import Receive, Scope, Send
-from agentkit_transports.encoder import View, parse_view
+from agentkit_transports.encoder import PROTOCOLS, View, parse_view
 from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.sse import SSEFeed
 
@@ -49,6 +50,12 @@ class FeedResponse(EventSourceResponse):
 async def _nothing() -> AsyncIterator[bytes]:
     return
     yield b""  # makes it a generator; never run
+
+
+def sent_away(topic: Topic, view: View, retry_ms: int) -> Response:
+    """Return a feed that says only when to come back: after an error status browsers would never do."""
+    body = PROTOCOLS[view.protocol](topic, view).closing(retry_ms)
+    return Response(body, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 def wanted_feed(request: Request, service: Service) -> tuple[View, Cursor, bool]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from agentkit.agent import Agent
-from agentkit.background import Work
+from agentkit.background import Work, spawn
 from agentkit.content import Block, JsonValue
 from agentkit.engine import Engine, Signal
 from agentkit.errors import ConfigurationError, ThreadBusy
@@ -58,6 +58,11 @@ class Service:
         self.settings = settings
         self.draining = False
         self._runs: dict[str, tuple[AgentRun, Work]] = {}
+
+    @property
+    def going(self) -> int:
+        """How many runs go on here."""
+        return len(self._runs)
 
     def topic(self, agent: str, thread: str) -> Topic:
         """Return a thread's topic. A thread that was never used is an empty one.
@@ -108,8 +113,9 @@ class Service:
             )
         except ThreadBusy as error:
             raise ProblemError(Problem(409, error.code, str(error))) from None
-        self._forget_ended()
-        self._runs[handle.id] = handle, handle.begin()
+        work = handle.begin()
+        self._runs[handle.id] = handle, work
+        spawn(lambda: self._forget(handle.id, work), name=f"end of {handle.id}")
         await anyio.lowlevel.checkpoint()  # the run is listening for a cancel from its first step on
         return handle
 
@@ -188,27 +194,25 @@ class Service:
     async def drain(self) -> None:
         """Let runs finish, or cancel them; then say farewell to every watcher. It ends within the settings' two timeouts and a little."""
         self.draining = True
-        self._forget_ended()
         with anyio.move_on_after(self.settings.drain_timeout):
             for _, work in list(self._runs.values()):
                 await work.join()
-        self._forget_ended()
-        for handle, _ in self._runs.values():
+        for handle, _ in list(self._runs.values()):
             handle.cancel("the server stops")
         with anyio.move_on_after(self.settings.farewell_timeout):
             for _, work in list(self._runs.values()):
                 await work.join()
-        self._forget_ended()
-        for handle, work in self._runs.values():
+        for handle, work in [one for one in self._runs.values() if not one[1].done]:
             logger.error("run %s did not stop and was abandoned", handle.id)
             work.cancel()
         aborted = await self.hub.drain(grace=self.settings.farewell_timeout)
         if aborted:
             logger.warning("%d connections did not take their farewell and were dropped", aborted)
 
-    def _forget_ended(self) -> None:
-        for run in [run for run, (_, work) in self._runs.items() if work.done]:
-            del self._runs[run]
+    async def _forget(self, run: str, work: Work) -> None:
+        """Let go of a run once it has ended: its handle holds all that it said."""
+        await work.join()
+        del self._runs[run]
 
     def _usable(self, name: str) -> Agent:
         if self.draining:

@@ -122,6 +122,31 @@ async def test_our_own_faults_are_logged_and_not_told(
     ]
 
 
+async def test_a_feed_whose_engine_is_away_is_told_to_come_back(caplog: pytest.LogCaptureFixture) -> None:
+    engine = MemoryEngine()
+    app = create_app([Agent("planner", model=ScriptedModel())], engine=engine)
+
+    async def broken(topic: object) -> Any:
+        raise EngineError("CANARY is down")
+
+    engine.log.tail = broken  # type: ignore[method-assign]
+    async with get(app, "/v1/agents/planner/threads/t1/events") as feed:
+        frame = await feed.next()
+        await feed.finished()
+
+    assert (feed.status, json.loads(frame.data)["type"]) == (200, "stream.closing")
+    assert frame.retry is not None
+    assert b"CANARY" not in feed.body
+
+
+async def test_a_run_that_has_ended_is_let_go(app: Application) -> None:
+    async with client(app) as http:
+        await http.post(CHAT, json={"message": "hello"})
+    with anyio.fail_after(5):
+        while app.service.going:
+            await anyio.lowlevel.checkpoint()
+
+
 async def test_without_a_lifespan_it_works_and_with_one_it_ends_in_order(
     app: Application, gate: anyio.Event
 ) -> None:
