@@ -30,7 +30,7 @@ new MutationObserver(() => { window.opened ||= Boolean(document.querySelector('.
 
 
 def ask(tab: "Page", words: str, *, agent: str = "") -> None:
-    if agent:
+    if agent and tab.input_value("#agent") != agent:
         tab.select_option("#agent", agent)
         tab.wait_for_url(f"**#agent={agent}&*")
         tab.wait_for_selector("#badge[data-state=live]")
@@ -69,6 +69,25 @@ def journey(new_tabs: Callable[[], Tabs], demo_url: str) -> Iterator[Journey]:
     tab.wait_for_selector(FOLDED)
     yield Journey(tab, thinking, answering, tab.evaluate("heard"))
     tabs.close()
+    assert tabs.wrong == []
+
+
+@pytest.fixture(scope="module")
+def desk(new_tabs: Callable[[], Tabs], quick_url: str) -> Iterator[tuple[Tabs, Any]]:
+    tabs = new_tabs()
+    yield tabs, tabs.open(quick_url)
+    tabs.close()
+
+
+@pytest.fixture
+def tab(desk: tuple[Tabs, Any], quick_url: str) -> Iterator[Any]:
+    """One tab for many tests, each on a thread of its own: a load of the page costs a second."""
+    tabs, tab = desk
+    tab.click("#tab-timeline")
+    tab.select_option("#agent", "quick")
+    tab.click("#sidebar-head button")
+    tab.wait_for_selector("#welcome:visible")
+    yield tab
     assert tabs.wrong == []
 
 
@@ -123,8 +142,7 @@ def test_a_reload_shows_the_same_run_without_opening_its_thought(journey: Journe
     other.wait_for_selector(".thought-scroll:has-text('That is the whole plan')")
 
 
-def test_a_reload_in_the_middle_goes_on_where_the_run_is(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_a_reload_in_the_middle_goes_on_where_the_run_is(tab: "Page") -> None:
     ask(tab, "Wait for me.", agent="slow")
     tab.wait_for_selector(".thought[data-live] .paragraph")
 
@@ -136,8 +154,7 @@ def test_a_reload_in_the_middle_goes_on_where_the_run_is(tabs: Tabs, quick_url: 
     assert tab.locator(".run").count() == 1
 
 
-def test_the_first_toggle_by_hand_wins(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_the_first_toggle_by_hand_wins(tab: "Page") -> None:
     ask(tab, "Let me close it.", agent="slow")
     tab.wait_for_selector(".thought[data-live][data-open] .paragraph")
 
@@ -153,8 +170,7 @@ def test_the_first_toggle_by_hand_wins(tabs: Tabs, quick_url: str) -> None:
     assert tab.get_attribute(".thought-head", "aria-expanded") == "true"
 
 
-def test_a_live_block_follows_its_newest_text_until_the_reader_scrolls_up(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_a_live_block_follows_its_newest_text_until_the_reader_scrolls_up(tab: "Page") -> None:
     ask(tab, "Go on.", agent="slow")
     tab.wait_for_selector(".thought[data-live] .paragraph")
     bottom = "(() => { const one = document.querySelector('.thought-scroll'); return one.scrollHeight - one.clientHeight })()"
@@ -170,8 +186,7 @@ def test_a_live_block_follows_its_newest_text_until_the_reader_scrolls_up(tabs: 
     tab.wait_for_selector(".run[data-status=cancelled]")
 
 
-def test_stop_ends_the_run_and_keeps_what_came(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_stop_ends_the_run_and_keeps_what_came(tab: "Page") -> None:
     ask(tab, "Stop early.", agent="slow")
     tab.wait_for_selector(".thought[data-live] .paragraph")
 
@@ -185,8 +200,7 @@ def test_stop_ends_the_run_and_keeps_what_came(tabs: Tabs, quick_url: str) -> No
     assert tab.evaluate("document.activeElement.id") == "input"
 
 
-def test_a_failed_run_says_why_and_keeps_what_came(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_a_failed_run_says_why_and_keeps_what_came(tab: "Page") -> None:
     ask(tab, "Break.", agent="failing")
 
     tab.wait_for_selector(".run[data-status=failed] .failure")
@@ -199,8 +213,7 @@ def test_a_failed_run_says_why_and_keeps_what_came(tabs: Tabs, quick_url: str) -
     assert tab.locator(".question").all_inner_texts() == ["Break.", "Break."]
 
 
-def test_hidden_reasoning_beside_readable_is_told_with_its_size(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_hidden_reasoning_beside_readable_is_told_with_its_size(tab: "Page") -> None:
     ask(tab, "What do you hide?", agent="redacted")
 
     tab.wait_for_selector(DONE)
@@ -208,6 +221,9 @@ def test_hidden_reasoning_beside_readable_is_told_with_its_size(tabs: Tabs, quic
     lock = tab.locator(".thought-lock")
     assert re.fullmatch(r"Hidden reasoning, [\d.,]+ (bytes|kB)", lock.inner_text())
     assert lock.locator(".icon-lock").count() == 1
+    tab.wait_for_selector(FOLDED)
+    tab.click(".thought-head")
+    tab.wait_for_selector(".thought[data-open] .paragraph:has-text('Part of the reasoning was withheld')")
 
 
 def test_a_socket_shows_what_events_show(tabs: Tabs, quick_url: str) -> None:
@@ -230,8 +246,7 @@ def test_a_socket_shows_what_events_show(tabs: Tabs, quick_url: str) -> None:
     assert len(sockets) == 2
 
 
-def test_threads_are_left_and_entered_again(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_threads_are_left_and_entered_again(tab: "Page") -> None:
     ask(tab, "In the first thread.")
     tab.wait_for_selector(DONE)
     first = tab.url
@@ -247,8 +262,7 @@ def test_threads_are_left_and_entered_again(tabs: Tabs, quick_url: str) -> None:
     assert tab.locator("#threads [aria-current=page]").count() == 1
 
 
-def test_a_link_to_a_run_opens_it_in_the_inspector(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_a_link_to_a_run_opens_it_in_the_inspector(tab: "Page", tabs: Tabs) -> None:
     for number in (1, 2):
         ask(tab, f"Question {number}.")
         until(tab, f"document.querySelectorAll('.run[data-status=finished]').length === {number}")
@@ -260,8 +274,7 @@ def test_a_link_to_a_run_opens_it_in_the_inspector(tabs: Tabs, quick_url: str) -
     assert other.locator("#runs [aria-current] .side-name").inner_text() == "Question 1."
 
 
-def test_runs_of_others_show_their_question(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_runs_of_others_show_their_question(tab: "Page", quick_url: str) -> None:
     place = dict(pair.split("=") for pair in tab.url.split("#")[1].split("&"))
     runs = f"{quick_url}v1/agents/{place['agent']}/threads/{place['thread']}/runs"
 
@@ -271,8 +284,7 @@ def test_runs_of_others_show_their_question(tabs: Tabs, quick_url: str) -> None:
     tab.wait_for_selector(DONE)
 
 
-def test_a_whole_conversation_by_keyboard(tabs: Tabs, quick_url: str) -> None:
-    tab = tabs.open(quick_url)
+def test_a_whole_conversation_by_keyboard(tab: "Page") -> None:
     assert tab.evaluate("document.activeElement.id") == "input"
     tab.keyboard.type("Only keys.")
     tab.keyboard.press("Enter")
@@ -292,6 +304,9 @@ def test_a_whole_conversation_by_keyboard(tabs: Tabs, quick_url: str) -> None:
     tab.wait_for_selector("#panel", state="hidden")
     tab.keyboard.press("?")
     tab.wait_for_selector("#help[open]")
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("i")
+    tab.wait_for_selector("#panel:visible")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

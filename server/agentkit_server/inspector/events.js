@@ -52,6 +52,7 @@ export class EventList {
   show(journal, runs) {
     const same = journal === this.#journal && String([...(runs ?? "*")]) === String([...(this.#runs ?? "*")]);
     if (same) return;
+    if (journal !== this.#journal) this.search.value = this.#filter = "";
     this.#journal = journal;
     this.#runs = runs;
     this.#restart();

@@ -32,20 +32,24 @@ export class ThoughtView {
     this.#item = item;
     this.#page = page;
     const id = `thought-${(ids += 1)}`;
+    this.chevron = icon("chevron");
+    this.lock = icon("lock");
     this.label = element("span", { class: "thought-label" });
     this.note = element("span", { class: "thought-note" });
     this.head = element(
       "button",
       { type: "button", class: "thought-head", "aria-expanded": "false", "aria-controls": id, on: { click: () => this.#toggle() } },
-      icon("chevron"),
+      this.chevron,
       this.label,
       this.note,
     );
     this.scroll = element("div", { class: "thought-scroll", on: { scroll: () => this.#scrolled() } });
     this.#copy = button("copy", "Copy the reasoning", () => copy(this.#text(), this.#copy));
-    this.tail = element("div", { class: "thought-tail" }, element("span", { class: "thought-hidden" }), this.#copy);
+    this.tail = element("div", { class: "thought-tail" }, this.#copy);
+    this.why = element("p", { class: "thought-why", hidden: true }, HIDDEN);
+    this.beside = element("p", { class: "thought-why thought-lock", hidden: true }, icon("lock"), element("span"));
     this.body = element("div", { class: "thought-body", id }, element("div", { class: "thought-inner" }, this.scroll, this.tail));
-    this.root = element("div", { class: "thought", role: "group", "aria-label": "Reasoning" }, this.head, this.body);
+    this.root = element("div", { class: "thought", role: "group", "aria-label": "Reasoning" }, this.head, this.body, this.why, this.beside);
     this.update();
   }
 
@@ -65,8 +69,7 @@ export class ThoughtView {
     flag(this.root, "data-sealed", sealed);
     flag(this.root, "data-discarded", item.discarded);
     this.root.dataset.kind = kind;
-    if (sealed) this.#seal(kind);
-    else if (!live) this.#tellHidden();
+    this.#seal(sealed, kind);
     this.tick();
     this.#decide(live, kind);
     if (this.#open) this.#fill();
@@ -106,27 +109,21 @@ export class ThoughtView {
     return this.#item.parts.filter((part) => part.pieces.length).map(joined).join("\n\n");
   }
 
-  /** Hidden blocks beside readable ones: they are told below the header, open or not. */
-  #tellHidden() {
-    const hidden = this.#item.parts.filter((part) => !part.pieces.length && part.state);
-    if (!hidden.length) return;
-    if (!this.hidden) {
-      this.hidden = element("span");
-      this.root.append(element("p", { class: "thought-why thought-lock" }, icon("lock"), this.hidden));
-    }
-    setText(this.hidden, `Hidden reasoning, ${size(hidden.reduce((sum, part) => sum + part.state, 0))}`);
-  }
-
-  /** Nothing to open: the header says all, and a hidden thought gets its lock and one sentence. */
-  #seal(kind) {
-    if (this.head.disabled) return;
-    this.#set(false);
-    this.head.disabled = true;
-    this.head.removeAttribute("aria-expanded");
-    this.head.removeAttribute("aria-controls");
-    if (kind !== "hidden") return;
-    this.head.querySelector("svg").replaceWith(icon("lock"));
-    this.root.append(element("p", { class: "thought-why" }, HIDDEN));
+  /**
+   * Show what nobody can read. A thought without any text has nothing to open; hidden blocks beside readable ones are told
+   * below the header. A readable block may still join a hidden one, so nothing here is for ever.
+   */
+  #seal(sealed, kind) {
+    if (sealed && this.#open) this.#set(false);
+    this.head.disabled = sealed;
+    if (sealed) this.head.removeAttribute("aria-expanded");
+    else this.head.setAttribute("aria-expanded", String(this.#open));
+    const mark = sealed && kind === "hidden" ? this.lock : this.chevron;
+    if (mark.parentNode !== this.head) this.head.firstChild.replaceWith(mark);
+    this.why.hidden = mark !== this.lock;
+    const bytes = this.#item.parts.reduce((sum, part) => sum + (part.pieces.length ? 0 : part.state), 0);
+    this.beside.hidden = sealed || this.isLive || !bytes;
+    setText(this.beside.lastChild, `Hidden reasoning, ${size(bytes)}`);
   }
 
   #decide(live, kind) {
