@@ -134,7 +134,9 @@ def test_a_tool_result_and_the_parent_are_told() -> None:
 
 
 def test_a_sub_agents_records_belong_to_the_run_that_called_it_and_do_not_end_it() -> None:
-    (draft,) = draft_all(TOPIC, [RunFinished("child", 0, TIME, "hi", "stop", Usage(), parent=Parent("r", "c0"))])
+    (draft,) = draft_all(
+        TOPIC, [RunFinished("child", 0, TIME, "hi", "stop", Usage(), parent=Parent("r", "c0"))]
+    )
 
     assert (draft.run, draft.terminal, json.loads(draft.body)["run"]) == ("r", False, "child")
 
