@@ -63,6 +63,11 @@ class FakeLog:
         """The topic's tail, without waiting."""
         return self._tails.setdefault(topic, Tail("E"))
 
+    @property
+    def wakers(self) -> int:
+        """How many are woken by appends."""
+        return sum(len(tail._wakers) for tail in self._tails.values())
+
     def forget(self, first: int, topic: Topic = TOPIC) -> None:
         """Trim the store too."""
         self._stores[topic] = [record for record in self._stores[topic] if record.seq >= first]
@@ -308,4 +313,5 @@ async def hub(log: FakeLog) -> AsyncIterator[Hub]:
     yield hub
     await settle()
     assert hub.is_idle
+    assert log.wakers == 0
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("reader of")] == []

@@ -170,8 +170,9 @@ async def test_a_step_that_waits_after_all_is_finished_by_a_task_and_in_order(
     written: list[Any] = []
 
     async def send(message: Any) -> None:
-        await gate.wait()
-        await asyncio.sleep(0)
+        if message["body"] == b"1":
+            await gate.wait()
+            await asyncio.sleep(0)
         written.append(message["body"])
 
     outlet = cast(Any, body_outlet({}, one.send, 5.0))
@@ -313,6 +314,22 @@ async def test_a_socket_that_cannot_take_more_is_not_ready() -> None:
     protocol.pause_writing()
 
     assert not outlet.offer(Batch(b"x"))
+    await close(protocol)
+
+
+async def test_a_socket_on_which_somebody_waits_for_a_turn_is_not_written_to() -> None:
+    protocol = await socket()
+    outlet = socket_outlet({}, protocol.send, 1.0)
+    protocol.pause_writing()
+    waiting = asyncio.create_task(outlet.send(Batch(b"first")))
+    await asyncio.sleep(0)
+    protocol.resume_writing()
+
+    assert not outlet.offer(Batch(b"second"))
+
+    await waiting
+    assert outlet.offer(Batch(b"second"))
+    assert protocol.transport.writes[-2:] == [text_frame(b"first"), text_frame(b"second")]
     await close(protocol)
 
 

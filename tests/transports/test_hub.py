@@ -79,6 +79,7 @@ async def test_any_cursor_has_a_place(
 
     start = await hub.locate(topic, cursor)
 
+    assert hub.stats.gaps == (gap is not None)
     assert (start.after.id, start.gap, start.cursor.id, start.resumed, start.head) == (
         after,
         gap,
@@ -287,6 +288,63 @@ async def test_a_feed_of_a_run_that_is_over_ends_at_the_logs_end(
     assert ids(outlet.data) == ["E-3"]
     assert b"stream.end" in outlet.data
     assert ends.reasons == ["ended"]
+
+
+@pytest.mark.parametrize("is_direct", [True, False], ids=["direct", "awaited"])
+async def test_a_record_that_a_filtered_reader_sees_tells_its_place_too(
+    hub: Hub,
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    settled: Settled,
+    is_direct: bool,
+) -> None:
+    outlet = make_outlet(is_direct=is_direct)
+    reader, _ = await follow(hub, topic, outlet, view=View(types=("image",)))
+
+    for count in (300, 300, 201):
+        log.put(*[make_draft() for _ in range(count)])
+        await settled()
+        log.put(make_draft("image"))
+        await settled()
+    log.put(*[make_draft() for _ in range(499)])
+    await settled()
+
+    assert ids(outlet.data) == ["E-301", "E-602", "E-804"]
+    reader.close()
+
+
+async def test_a_filtered_reader_is_told_its_place_within_one_interval(
+    hub: Hub, log: Any, topic: Topic, make_outlet: Any
+) -> None:
+    interval = hub.settings.heartbeat
+    now = asyncio.get_running_loop().time()
+    waits = []
+    for number in range(200):
+        view = View(types=("image",)) if number % 2 else View()
+        reader, _ = await follow(hub, topic, make_outlet(), view=view)
+        waits.append((view.is_filtered, reader.due * interval / 32 - now))
+        reader.close()
+
+    assert max(wait for filtered, wait in waits if filtered) <= interval
+    assert interval < max(wait for filtered, wait in waits if not filtered) <= 1.2 * interval
+    assert min(wait for _, wait in waits) >= 0.8 * interval
+
+
+async def test_readers_that_come_and_go_while_nothing_happens_are_forgotten(
+    hub: Hub, log: Any, topic: Topic, make_outlet: Any, settled: Settled
+) -> None:
+    stays, _ = await follow(hub, topic, make_outlet(is_direct=False))
+    for _ in range(50):
+        reader, _ = await follow(hub, topic, make_outlet(is_direct=False))
+        await settled(3)
+        reader.close()
+        await reader.join()
+
+    assert list(stays._group.waiting) == [stays]
+    assert stays._group.readers == {stays}
+    stays.close()
 
 
 @pytest.mark.parametrize("is_direct", [True, False], ids=["direct", "awaited"])

@@ -364,6 +364,34 @@ async def test_a_client_that_is_gone_in_the_middle_of_a_send_ends_the_stream(
     assert hub.is_idle
 
 
+async def test_the_last_piece_comes_after_a_send_that_was_under_way(
+    hub: Hub, log: Any, topic: Topic, make_draft: MakeDraft, make_peer: Any, settled: Settled
+) -> None:
+    peer = make_peer()
+
+    async def send(message: Any) -> None:
+        if b"text.delta" in message["body"]:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:  # a server that has begun to write does not stop in the middle
+                peer.messages.append(dict(message))
+        await peer.send(message)
+
+    feed = await feed_of(hub, topic)
+    assert feed is not None
+    task = asyncio.create_task(feed.run(peer.scope, peer.receive, send))
+    await settled()
+    log.put(make_draft())
+    await settled()
+
+    with anyio.fail_after(5):
+        await hub.drain()
+        await task
+
+    assert [one["more_body"] for one in peer.messages] == [True, True, False]
+    assert b"stream.closing" in peer.messages[-1]["body"]
+
+
 async def test_signs_of_life_are_comments(log: Any, topic: Topic, make_peer: Any) -> None:
     hub = Hub(log, settings=HubSettings(heartbeat=0.03))
     peer = make_peer()

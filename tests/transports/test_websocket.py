@@ -293,6 +293,33 @@ async def test_after_unsub_nothing_more_comes_and_the_rest_can_be_had_again(
     await client.leave()
 
 
+async def test_unsub_is_confirmed_after_a_send_that_was_under_way(
+    hub: Hub, backend: Backend, log: Any, make_draft: MakeDraft, make_peer: Any, settled: Settled
+) -> None:
+    peer = make_peer({"type": "websocket", "subprotocols": []})
+    peer.say({"type": "websocket.connect"})
+
+    async def send(message: Any) -> None:
+        if "text.delta" in message.get("text", ""):
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:  # a server that has begun to write does not stop in the middle
+                peer.messages.append(dict(message))
+        await peer.send(message)
+
+    client = Client(peer, asyncio.create_task(WebSocketEndpoint(backend)(peer.scope, peer.receive, send)))
+    client.send(op="sub", rid="1", topic=PATH)
+    await client.expect(1)
+    log.put(make_draft())
+    await settled()
+
+    client.send(op="unsub", rid="2", topic=PATH)
+    frames = await client.expect(3)
+
+    assert [frame["op"] for frame in frames] == ["ok", "ev", "ok"]
+    await client.leave()
+
+
 async def test_one_socket_follows_several_topics(connect: Connect, log: Any, make_draft: MakeDraft) -> None:
     client = connect()
     for number in range(3):
