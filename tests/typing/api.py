@@ -10,6 +10,8 @@ from agentkit import (
     CallbackEmitter,
     Emitter,
     Event,
+    Hooks,
+    Limits,
     Message,
     Model,
     ModelStreamError,
@@ -19,11 +21,16 @@ from agentkit import (
     TeeEmitter,
     TextStreamResult,
     ThinkingBlock,
+    Tool,
+    ToolContext,
     ToolUseBlock,
     Usage,
     connect,
     generate_text,
+    has_tool_call,
+    step_count_is,
     stream_text,
+    tool,
 )
 from agentkit.client import StreamingClient
 from agentkit.events import Reasoning, RunCancelledEvent, RunFailed, RunFinished, TextDelta, ToolCallReady
@@ -125,6 +132,42 @@ def reads(event: Event) -> str:
             return event.run
         case _:
             return event.type
+
+
+@tool
+def plain(city: str) -> str:
+    """Return the weather."""
+    return city
+
+
+@tool(name="slow", timeout=1.0, retries=2, requires_approval=True)
+async def with_context(context: ToolContext, count: int = 1) -> list[int]:
+    """Count."""
+    await context.progress("counting", {"to": count})
+    return list(range(count))
+
+
+def ordinary(city: str) -> str:
+    """Return the weather, and become a tool where an agent is given it."""
+    return city
+
+
+async def works(model: Model) -> None:
+    assert_type(plain, Tool)
+    assert_type(with_context, Tool)
+    agent = Agent(
+        "worker",
+        model=[model, "anthropic:claude-sonnet-4-5"],
+        tools=[plain, with_context, ordinary],
+        stop_when=[step_count_is(3), has_tool_call("slow")],
+        limits=Limits(tokens=1000),
+        hooks=Hooks(),
+    )
+    assert_type(agent.as_tool(), Tool)
+    handle = await agent.start("Go", on_approval="suspend", metadata={"order": 1})
+    await agent.steer(handle.id, "Faster")
+    await agent.delete_thread()
+    Agent("worker", model=model, tolls=[plain])  # type: ignore[call-arg]  # a misspelt option is found
 
 
 class Printing:
