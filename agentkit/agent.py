@@ -8,23 +8,24 @@ import copy
 import re
 import time as clock
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Self, TypeAlias, Unpack
 
-from agentkit.approvals import Approvals, Decision
+from agentkit.approvals import Approvals, Decision, approval_id
 from agentkit.background import Work, spawn
 from agentkit.content import Block, JsonValue, Message
 from agentkit.emitter import Emitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
 from agentkit.engines.memory import MemoryEngine
 from agentkit.envelope import MAX_CUSTOM, draft_all, encode
-from agentkit.errors import ConfigurationError, ThreadBusy, quote
+from agentkit.errors import ConfigurationError, RunCancelled, ThreadBusy, quote
 from agentkit.events import CustomEvent
 from agentkit.generate import OnReasoning
 from agentkit.history import RunRecord, ThreadRecord
 from agentkit.log import Topic
 from agentkit.options import Models, RunOptions, make_spec, resolve_models
-from agentkit.run import CancelMode
+from agentkit.run import CancelMode, Run
 from agentkit.run_spec import RunResult, RunSpec, new_id
 from agentkit.stream import EventBuffer, TextIterator
 from agentkit.sub_agent import agent_tool
@@ -83,14 +84,14 @@ class Agent:
         self.description = description
         self.expose_provider_state = expose_provider_state
         self._options = options
-        self._works: set[Work] = set()
+        self._works: dict[Work, Run] = {}
         self._spec([], {})
 
     def bind(self, engine: Engine) -> "Agent":
         """Return a copy of this agent that lives in `engine`."""
         bound = copy.copy(self)
         bound.engine = engine
-        bound._works = set()
+        bound._works = {}
         return bound
 
     async def __aenter__(self) -> Self:
@@ -101,9 +102,9 @@ class Agent:
 
     async def join(self, *, cancel: bool = False) -> None:
         """Wait for the end of every run that this agent has going here; with `cancel`, stop them first."""
-        for work in list(self._works):
-            if cancel:
-                work.cancel()
+        if cancel:
+            for run in self._works.values():
+                run.cancel("the agent was closed")
         for work in list(self._works):
             await work.join()
 
@@ -200,7 +201,14 @@ class Agent:
     async def cancel(
         self, run: str, *, thread: str = "main", owner: str = "", reason: str = "", mode: CancelMode = "now"
     ) -> None:
-        """Stop a run of this agent, in whichever process it goes on; nothing happens if it has ended."""
+        """Stop a run of this agent, in whichever process it goes on or waits; nothing happens if it has ended."""
+        record = await self.get_run(run, thread=thread, owner=owner)
+        if record is not None and record.status == "suspended":
+            handle = await self.resume(run, thread=thread, owner=owner)
+            handle.cancel(reason)  # before it has done anything
+            with suppress(RunCancelled):
+                await handle.result()
+            return
         await self._signal(thread, owner, run, Signal("cancel", {"reason": reason, "mode": mode}))
 
     async def steer(self, run: str, text: str, *, thread: str = "main", owner: str = "") -> str:
@@ -233,11 +241,12 @@ class Agent:
             data: dict[str, JsonValue] = {"approval": approval, "approved": approved, "reason": reason}
             await self.engine.control.send(topic, run, Signal("approve", data))
             return None
-        if approval in record.decisions or approval not in {use.id for use in record.pending}:
+        asked = {approval_id(run, record.step, use.id) for use in record.pending}
+        if approval in record.decisions or approval not in asked:
             return None
         record = replace(record, decisions={**record.decisions, approval: (approved, reason)})
         await self.engine.threads.put_run(topic, record)
-        if any(use.id not in record.decisions for use in record.pending):
+        if not asked <= record.decisions.keys():
             return None
         return await self.resume(run, thread=thread, owner=owner)
 
@@ -259,7 +268,14 @@ class Agent:
         record = await self.engine.threads.get_run(topic, run)
         if record is None or record.status != "suspended":
             raise ConfigurationError(f"run {quote(run)} is not suspended")
-        spec = replace(self._spec([], options), resume=True, first_step=record.step, metadata=record.metadata)
+        spec = replace(
+            self._spec([], options),
+            resume=True,
+            first_step=record.step,
+            metadata=record.metadata,
+            usage=record.usage,
+            text=record.text,
+        )
         decided = {approval: Decision(*answer) for approval, answer in record.decisions.items()}
         handle = self._handle(
             topic, spec, "queue", record=record, approvals=Approvals(decided), detached=True
@@ -300,21 +316,28 @@ class Agent:
         """Begin thread `to` with the first `count` messages of this one (None: all).
 
         Raises:
-            ThreadBusy: the new thread has messages already.
+            ThreadBusy: the new thread has messages already, or a run.
         """
         source, target = self._topic(thread, owner), self._topic(to, owner)
-        if await self.engine.threads.messages(target):
-            raise ThreadBusy(f"{target.path} has messages already")
-        await self.engine.threads.extend(target, (await self.engine.threads.messages(source))[:count])
+        lease = await self.engine.leases.acquire(target, new_id("fork"), wait=False)
+        if lease is None:
+            raise ThreadBusy(f"{target.path} has a run already")
+        try:
+            if await self.engine.threads.messages(target):
+                raise ThreadBusy(f"{target.path} has messages already")
+            messages = (await self.engine.threads.messages(source))[:count]
+            await self.engine.threads.extend(target, messages, fence=lease.fence)
+        finally:
+            await self.engine.leases.release(lease)
 
     async def delete_thread(self, *, thread: str = "main", owner: str = "") -> None:
-        """Erase a thread: its run is stopped, its messages, runs and log go; watchers learn it by a new epoch."""
+        """Erase a thread: its runs are stopped, its messages, runs and log go; watchers learn it by a new epoch."""
         topic = self._topic(thread, owner)
         holder = await self.engine.leases.holder(topic)
-        if holder is not None:
-            await self.engine.control.send(
-                topic, holder, Signal("cancel", {"reason": "the thread was deleted"})
-            )
+        records = await self.engine.threads.runs(topic)
+        waiting = [record.run for record in records if record.status == "queued"]
+        for run in dict.fromkeys([*waiting, *([] if holder is None else [holder])]):
+            await self.engine.control.send(topic, run, Signal("cancel", {"reason": "the thread was deleted"}))
         lease = await self.engine.leases.acquire(topic, new_id("delete"), wait=True)
         try:
             await self.engine.threads.delete(topic)
@@ -404,10 +427,10 @@ class Agent:
                 try:
                     await task.work(buffer)
                 finally:
-                    works.difference_update([one for one in works if one is own[0]])
+                    works.pop(own[0], None)
 
             own = [spawn(work, name=f"run {task.run.id}")]
-            works.add(own[0])
+            works[own[0]] = task.run
             return own[0]
 
         return AgentRun(task.run, topic.thread, start, task.asked, detached=detached)

@@ -17,11 +17,16 @@ class Decision:
 
 
 class Approvals:
-    """The decisions of one run, by approval id (the call's id)."""
+    """The decisions of one run and of its sub-agents' runs, by approval id.
+
+    The id is `approval_id`'s: a call's id alone will not do, since some providers begin again with each step, and what was granted
+    once would be granted for ever.
+    """
 
     def __init__(self, decided: dict[str, Decision] | None = None) -> None:
         self._decided: dict[str, Decision] = dict(decided or {})
         self._waiting: dict[str, anyio.Event] = {}
+        self._abandoned = False
 
     @property
     def waiting(self) -> list[str]:
@@ -42,12 +47,23 @@ class Approvals:
         """Return what was decided, or None."""
         return self._decided.get(approval)
 
-    async def wait(self, approval: str) -> Decision:
-        """Return the decision once there is one. It ends with the run: a person has no timeout."""
-        while approval not in self._decided:
+    def abandon(self) -> None:
+        """Let those that wait go, and those that come: the run takes no more decisions."""
+        self._abandoned = True
+        for event in self._waiting.values():
+            event.set()
+
+    async def wait(self, approval: str) -> Decision | None:
+        """Return the decision once there is one, or None where the run takes none. A person has no timeout; the run has."""
+        while approval not in self._decided and not self._abandoned:
             event = self._waiting.setdefault(approval, anyio.Event())
             try:
                 await event.wait()
             finally:
                 self._waiting.pop(approval, None)
-        return self._decided[approval]
+        return self._decided.get(approval)
+
+
+def approval_id(run: str, step: int, call: str) -> str:
+    """Return the id of a call's approval, unique in the thread."""
+    return f"{run}.{step}.{call}"

@@ -77,10 +77,17 @@ class CallbackEmitter:
 
 
 class TeeEmitter:
-    """Give events to several emitters. One that fails does not keep them from the others."""
+    """Give events to several emitters. One that fails or hangs does not keep them from the others."""
 
-    def __init__(self, *emitters: Emitter) -> None:
+    def __init__(self, *emitters: Emitter, timeout: float = 30.0) -> None:
+        """Make one of several.
+
+        Args:
+            *emitters: who gets the events, in this order.
+            timeout: seconds that each gets for one call: a guard against one that hangs, logged as a failure.
+        """
         self._emitters = emitters
+        self._timeout = timeout
 
     async def emit(self, topic: Topic, events: Sequence[Event]) -> None:
         """Give the events to each, in order of the emitters."""
@@ -98,7 +105,8 @@ class TeeEmitter:
         fatal: EngineError | None = None
         for emitter in self._emitters:
             try:
-                await call(emitter)
+                with anyio.fail_after(self._timeout):
+                    await call(emitter)
             except EngineError as error:
                 fatal = fatal or error
             except Exception:

@@ -83,9 +83,11 @@ def _history(prompt: str | None, messages: Sequence[Message | Mapping[str, Any]]
 
 
 def _start(spec: RunSpec, buffer: EventBuffer, on_reasoning: OnReasoning | None) -> Work:
+    observer = ReasoningObserver(on_reasoning)
+
     async def publish(events: Sequence[Event]) -> None:
         buffer.extend(events)
-        await observe(on_reasoning, events)
+        await observer.tell(events)
 
     async def save(messages: Sequence[Message]) -> None:
         """Keep nothing: the result has them."""
@@ -106,16 +108,33 @@ async def drive(run: Run, buffer: EventBuffer) -> None:
         buffer.close(result, run.error)
 
 
-async def observe(observer: OnReasoning | None, events: Sequence[Event]) -> None:
-    """Tell an observer of the reasoning events among `events`; isolate what it raises."""
-    if observer is None:
-        return
-    for event in events:
-        if isinstance(event, Reasoning):
+class ReasoningObserver:
+    """Tell a function of reasoning events, and keep its troubles away from the run.
+
+    What it raises is logged. One that hangs is dropped for the rest of the run: the run waits for it once, not at every event.
+    """
+
+    def __init__(self, observer: OnReasoning | None) -> None:
+        self._observer = observer
+
+    async def tell(self, events: Sequence[Event]) -> None:
+        """Tell of the reasoning events among `events`, in order."""
+        for event in events:
+            if self._observer is None:
+                return
+            if isinstance(event, Reasoning):
+                await self._tell(self._observer, event)
+
+    async def _tell(self, observer: OnReasoning, event: Reasoning) -> None:
+        with anyio.move_on_after(OBSERVER_TIMEOUT) as scope:
             try:
                 outcome = observer(event.event)
                 if inspect.isawaitable(outcome):
-                    with anyio.fail_after(OBSERVER_TIMEOUT):
-                        await outcome
+                    await outcome
             except Exception:
                 logger.exception("on_reasoning_event failed in run %s", event.run)
+        if scope.cancelled_caught:
+            self._observer = None
+            logger.error(
+                "on_reasoning_event took over %s s in run %s: not called again", OBSERVER_TIMEOUT, event.run
+            )

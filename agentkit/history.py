@@ -7,8 +7,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from agentkit.content import JsonValue, Message, ToolUseBlock, Usage
+from agentkit.content import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    JsonValue,
+    Message,
+    ProviderBlock,
+    RefusalBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from agentkit.errors import ConfigurationError, quote
 from agentkit.log import Topic
+
+_SAID = (TextBlock, ImageBlock, DocumentBlock)
+_MADE = (TextBlock, ImageBlock, DocumentBlock, ThinkingBlock, ToolUseBlock, RefusalBlock, ProviderBlock)
+_BLOCKS: dict[str, tuple[type[Block], ...]] = {
+    "system": (TextBlock,),
+    "user": _SAID,
+    "assistant": _MADE,
+    "tool": (ToolResultBlock,),
+}
+
+
+def check_messages(messages: Sequence[Message]) -> None:
+    """Let nothing of a wrong type into a thread: every store asks this before it keeps messages.
+
+    Raises:
+        ConfigurationError: something is no message, or a message holds what its role cannot say.
+    """
+    for message in messages:
+        if not isinstance(message, Message):
+            raise ConfigurationError(f"a thread keeps messages, got {quote(message)}")
+        allowed = _BLOCKS.get(message.role)
+        if allowed is None or not isinstance(message.content, tuple):
+            raise ConfigurationError(f"no message of a thread: role {quote(message.role)} with its content")
+        for block in message.content:
+            if not isinstance(block, allowed):
+                raise ConfigurationError(f"a message of role {message.role} cannot hold {quote(block)}")
+
 
 RunStatus: TypeAlias = Literal["queued", "running", "suspended", "finished", "failed", "cancelled"]
 
@@ -32,13 +73,14 @@ class RunRecord:
     """Of a failed or cancelled run: why."""
     retryable: bool = False
     termination: str = ""
+    """Of a run that has ended or waits: `completed`, `stop_condition`, `hook_stop`, `suspended`, `limit`, `failed`, `cancelled`."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     step: int = 0
     """Of a suspended run: the step that waits."""
     pending: tuple[ToolUseBlock, ...] = ()
     """Of a suspended run: the calls that wait for a person."""
     decisions: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
-    """Of a suspended run: what was decided so far, by the call's id: approved, reason."""
+    """Of a suspended run: what was decided so far, by the approval's id: approved, reason."""
 
     @property
     def ended_badly(self) -> bool:
@@ -68,6 +110,7 @@ class ThreadStore(Protocol):
         """Add messages at the end, all or none.
 
         Raises:
+            ConfigurationError: something is of a wrong type (see `check_messages`).
             AppendRejected: the lease was lost.
         """
         ...

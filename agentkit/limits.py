@@ -43,7 +43,7 @@ def step_count_is(count: int) -> StopCondition:
         raise ConfigurationError(f"step_count_is takes a positive number, got {count}")
 
     def stop(steps: Sequence[StepResult]) -> bool:
-        return len(steps) >= count
+        return steps[-1].number >= count  # not the length: a resumed run goes on counting
 
     stop.__name__ = f"step_count_is({count})"
     return stop
@@ -83,15 +83,20 @@ class Limits:
     price: Callable[[Usage, Origin], float] | None = None
     """What a step's usage costs; needed for `cost`."""
 
-    def check(self, steps: Sequence[StepResult]) -> None:
+    def check(self, steps: Sequence[StepResult], *, number: int, usage: Usage) -> None:
         """Raise if another model request would go past a limit.
+
+        Args:
+            steps: those that are done; in a resumed run those since then, which alone count for `cost`.
+            number: of the step that would begin.
+            usage: of all steps so far.
 
         Raises:
             LimitError: it would; the message names the limit.
         """
-        if self.steps is not None and len(steps) >= self.steps:
+        if self.steps is not None and number > self.steps:
             raise LimitError(f"the run used its {self.steps} steps")
-        tokens = sum(step.usage.total_tokens for step in steps)
+        tokens = usage.total_tokens
         if self.tokens is not None and tokens >= self.tokens:
             raise LimitError(f"the run used {tokens} tokens, limit is {self.tokens}")
         if self.cost is not None and self.price is not None:

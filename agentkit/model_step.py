@@ -76,6 +76,12 @@ class ModelStep:
             if isinstance(item, Notice):
                 out.append(RunNotice(self.run, self.number, now, item.code, item.message, item.data))
             elif isinstance(item, Retry):
+                if self.events.blocks:  # its blocks would come twice under the same ids
+                    raise ModelStreamError(
+                        f"{self.origin.provider}: asked again after the answer had begun",
+                        provider=self.origin.provider,
+                        model=self.origin.model,
+                    )
                 out.append(
                     StepRetrying(
                         self.run, self.number, now, item.attempt, item.delay, item.code, item.message

@@ -31,6 +31,22 @@ def is_whole(call: ToolUseBlock) -> bool:
     return call.complete and bool(call.id and call.name) and parsed_input(call) is not None
 
 
+def runnable(calls: Iterable[ToolUseBlock]) -> list[ToolUseBlock]:
+    """Return the calls of a turn that may be run: those that `repair` keeps, whole and the first of their id."""
+    out: dict[str, ToolUseBlock] = {}
+    for call in calls:
+        if is_whole(call):
+            out.setdefault(call.id, call)
+    return list(out.values())
+
+
+def open_calls(calls: Iterable[ToolUseBlock], messages: Sequence[Message]) -> list[ToolUseBlock]:
+    """Return those of the last turn's `calls` that `messages` hold no result for."""
+    turn = max((place for place, message in enumerate(messages) if message.tool_uses), default=-1)
+    answered = _results(messages[turn + 1 :])
+    return [call for call in calls if call.id not in answered]
+
+
 def repair(messages: Sequence[Message]) -> list[Message]:
     """Return the messages as a model may get them.
 

@@ -6,21 +6,32 @@ Blocks that are open when the run ends, however it ends, are closed by the run.
 """
 
 import inspect
+import logging
 import time as clock
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import anyio
 
 from agentkit.approvals import Approvals, Decision
-from agentkit.content import Message, RefusalBlock, ToolResultBlock, ToolUseBlock, Usage
-from agentkit.errors import AgentKitError, LimitError, ModelError, ModelStreamError, OutputError, RunCancelled
+from agentkit.content import JsonValue, Message, RefusalBlock, ToolUseBlock, Usage
+from agentkit.errors import (
+    AgentKitError,
+    HookError,
+    LimitError,
+    ModelError,
+    ModelStreamError,
+    OutputError,
+    RunCancelled,
+    quote,
+)
 from agentkit.events import (
     Event,
     RunCancelledEvent,
     RunFailed,
     RunFinished,
+    RunNotice,
     RunResumed,
     RunStarted,
     RunSteered,
@@ -30,11 +41,12 @@ from agentkit.events import (
 )
 from agentkit.hooks import StepContext, StepControl, ask
 from agentkit.limits import StepResult, first_met
-from agentkit.model import ModelRequest, ToolSpec
 from agentkit.model_step import ModelStep
-from agentkit.repair import repair
+from agentkit.repair import open_calls, repair, runnable
 from agentkit.run_spec import Prepare, Publish, RunResult, RunSpec, Save, Steering, new_id
 from agentkit.tool_calls import CallScope, StepCalls
+
+logger = logging.getLogger("agentkit")
 
 CancelMode: TypeAlias = Literal["now", "after_tools", "after_step"]
 
@@ -64,14 +76,17 @@ class Run:
         """
         self.id = id or new_id("run")
         self.spec = spec
-        self.publish = publish
         self.error: BaseException | None = None
         """What ended the run badly, or None. A caller's own cancellation stands here as `RunCancelled`."""
         self.pending: list[ToolUseBlock] = []
         """The calls that wait for a person, where the run was suspended."""
+        self.approvals = approvals or Approvals()
+        """What was decided. A sub-agent's run shares its caller's: who may decide knows only the caller."""
+        self.is_over = False
+        """True once its end is being told: nothing of it is told after that."""
+        self._publish = publish
         self._save = save
         self._prepare = prepare
-        self._approvals = approvals or Approvals()
         self._scope = anyio.CancelScope()
         self._cancel_mode: CancelMode | None = None
         self._cancel_reason = ""
@@ -80,7 +95,7 @@ class Run:
         self._messages: list[Message] = []
         self._steps: list[StepResult] = []
         self._number = spec.first_step - 1
-        self._usage = Usage()
+        self._usage = spec.usage
         self._finish = ""
         self._steering: deque[Steering] = deque()
         self._termination = ""
@@ -102,6 +117,13 @@ class Run:
         self._cancel_mode = self._cancel_mode or mode
         if mode == "now" or (mode == "after_tools" and self._calls is None):
             self._scope.cancel()
+        else:
+            self.approvals.abandon()  # nobody needs to be asked any more
+
+    async def publish(self, events: Sequence[Event]) -> None:
+        """Tell events, but for those of a straggler (a tool that ignored its cancellation) after the run's end."""
+        if not self.is_over:
+            await self._publish(events)
 
     @property
     def number(self) -> int:
@@ -124,7 +146,7 @@ class Run:
 
     def approve(self, approval: str, *, approved: bool, reason: str = "") -> bool:
         """Decide a call that waits for a person; the first decision stands. False where it had been decided."""
-        return self._approvals.decide(approval, Decision(approved, reason))
+        return self.approvals.decide(approval, Decision(approved, reason))
 
     @property
     def result(self) -> RunResult:
@@ -132,7 +154,7 @@ class Run:
         refusals = [b.refusal for m in self._messages for b in m.content if isinstance(b, RefusalBlock)]
         return RunResult(
             self.id,
-            "".join(message.text for message in self._messages if message.role == "assistant"),
+            self.spec.text + "".join(m.text for m in self._messages if m.role == "assistant"),
             "".join(refusals) if refusals else None,
             tuple(self._messages),
             self._usage,
@@ -171,8 +193,10 @@ class Run:
 
     async def _work(self) -> None:
         spec = self.spec
+        await anyio.lowlevel.checkpoint_if_cancelled()
         if self._prepare is not None:
             self._history = list(await self._prepare())
+            await anyio.lowlevel.checkpoint_if_cancelled()
         self._history += spec.messages
         now = clock.time()
         started = RunStarted(self.id, 0, now, spec.agent, spec.thread, dict(spec.metadata))
@@ -186,32 +210,40 @@ class Run:
 
     async def _loop(self) -> str:
         """Return why the run ended well."""
-        if self.spec.resume:
-            self._number += 1
-            await self._run_calls(_open_calls(self._history))
-            if self.pending:
-                return "suspended"
-            await self.publish([StepFinished(self.id, self._number, clock.time(), "tool_calls", Usage())])
+        step = self._waiting_step() if self.spec.resume else None
         while True:
             self._number += 1
-            if await self._may_not_begin():
-                return "hook_stop"
-            self.spec.limits.check(self._steps)
-            step = await self._ask_model()
-            uses = [use for use in step.message.tool_uses if use.complete]
+            if step is None:
+                if await self._may_not_begin():
+                    return "hook_stop"
+                self.spec.limits.check(self._steps, number=self._number, usage=self._usage)
+                step = await self._ask_model()
+            uses = step.message.tool_uses
             if not self.spec.tools:
-                uses = []  # whoever gave no tools answers the calls elsewhere: they stand in the result
+                uses = ()  # whoever gave no tools answers the calls elsewhere: they stand in the result
             results = await self._run_calls(uses) if uses else None
             if self.pending:
                 return "suspended"
             ended = await self._end_step(step, results)
             if ended:
                 return ended
-            if not uses and step.finish != "pause" and not self._steering and await self._is_answer(step):
+            goes_on = any(use.complete for use in uses) or step.finish == "pause" or self._steering
+            if not goes_on and await self._is_answer(step):
                 return "completed"
+            step = None
+
+    def _waiting_step(self) -> StepResult:
+        """Return the step in which a suspended run stopped: its calls go on, and nobody asks the model again."""
+        turn = next((m for m in reversed(self._history) if m.role != "tool"), None)
+        if turn is None or turn.run != self.id or not turn.tool_uses:
+            raise RunCancelled(reason="the thread went on without this run")
+        origin = self._models[0].origin
+        return StepResult(self._number + 1, turn, None, Usage(), "tool_calls", origin)
 
     async def _may_not_begin(self) -> bool:
         """Let steering and the hook in; True where the hook ends the run."""
+        if self._cancel_mode is not None:  # a soft one that came after the last step had ended
+            raise RunCancelled(reason=self._cancel_reason)
         await self._steer_in()
         hook = self.spec.hooks.before_step
         if hook is None:
@@ -225,16 +257,7 @@ class Run:
         if spec.compact is not None:
             shorter = spec.compact(messages)
             messages = repair(await shorter if inspect.isawaitable(shorter) else shorter)
-        request = ModelRequest(
-            messages,
-            spec.system,
-            [ToolSpec(tool.name, tool.description, tool.parameters) for tool in spec.tools.values()],
-            reasoning=spec.reasoning,
-            max_tokens=spec.max_tokens,
-            temperature=spec.temperature,
-            output_schema=spec.output.schema if spec.output else None,
-            provider_options=spec.provider_options,
-        )
+        request = spec.request(messages)
         self._models = list(await step.execute(self._models, request))
         message = step.message()
         finish = step.response.finish.reason if step.response.finish else ""
@@ -242,14 +265,15 @@ class Run:
         self._usage += step.response.usage
         self._finish = finish
         with anyio.CancelScope(shield=True):
-            closing = step.close()
             await self._keep(message)
-            if closing:
+            if closing := step.close():
                 await self.publish(closing)
         return StepResult(self._number, message, None, step.response.usage, finish, step.origin)
 
     async def _run_calls(self, uses: Sequence[ToolUseBlock]) -> Message | None:
+        """Run the calls of a turn that have no result yet, and say of those that cannot be read why they were not run."""
         spec = self.spec
+        whole = runnable(uses)
         scope = CallScope(
             self.id,
             spec.agent,
@@ -258,15 +282,19 @@ class Run:
             spec.metadata,
             spec.tools,
             spec.hooks,
-            self._approvals,
+            self.approvals,
             self.publish,
             self,
             spec.depth,
             spec.on_approval == "suspend",
         )
-        self._calls = StepCalls(scope, uses)
+        self._calls = StepCalls(scope, open_calls(whole, self._history) if spec.resume else whole)
         await self._calls.execute()
-        return await self._close_calls()
+        results = await self._close_calls()
+        if broken := [use for use in uses if use.complete and use not in whole]:
+            # No provider takes such a call back, so that a result would answer nothing: it is said as a message.
+            await self._keep(Message.user("\n".join(map(unreadable, broken))))
+        return results
 
     async def _close_calls(self) -> Message | None:
         """Keep and tell the results of the calls at work."""
@@ -275,13 +303,14 @@ class Run:
             return None
         self.pending = calls.pending
         results = calls.in_order
+        if not results:
+            return None
         message = Message("tool", tuple(results), run=self.id)
         with anyio.CancelScope(shield=True):
             await self._keep(message)
             now = clock.time()
-            if results:
-                await self.publish([ToolResult(self.id, self._number, now, result) for result in results])
-        return message if results else None
+            await self.publish([ToolResult(self.id, self._number, now, result) for result in results])
+        return message
 
     async def _end_step(self, step: StepResult, results: Message | None) -> str:
         """Tell the step's end, and return why the run ends with it, or ""."""
@@ -322,6 +351,8 @@ class Run:
         if control is None:
             return False
         for message in control.inject:
+            if not isinstance(message, Message):
+                raise HookError(f"a step hook may inject messages, got {quote(message)}")
             await self._keep(message)
         if control.stop:
             self._reason = control.reason
@@ -330,15 +361,19 @@ class Run:
     async def _steer_in(self) -> None:
         while self._steering:
             steering = self._steering.popleft()
-            await self._keep(steering.message)
-            await self.publish(
-                [RunSteered(self.id, self._number, clock.time(), steering.id, steering.message.text)]
-            )
+            now = clock.time()
+            with anyio.CancelScope(shield=True):  # what is in the thread has been told
+                await self._keep(steering.message)
+                await self.publish(
+                    [RunSteered(self.id, self._number, now, steering.id, steering.message.text)]
+                )
 
     async def _keep(self, message: Message) -> None:
+        """Keep a message here and in the store: both or, where the store fails, only here."""
         if message.content:
             self._messages.append(message)
-            await self._save([message])
+            with anyio.CancelScope(shield=True):
+                await self._save([message])
 
     def _context(self) -> StepContext:
         spec = self.spec
@@ -355,68 +390,73 @@ class Run:
     # the end
 
     async def _end_well(self, termination: str) -> None:
-        self._termination = termination
-        now = clock.time()
-        result = self.result
         with anyio.CancelScope(shield=True):  # from here on the run has ended well, whoever cancels
+            await self._tell_unused_steering()
+            self._termination = termination
+            result, now = self.result, clock.time()
+            end: Event = RunFinished(self.id, 0, now, result.text, result.finish, result.usage, termination)
             if termination == "suspended":
-                await self.publish([RunSuspended(self.id, 0, now, "approval")])
-            else:
-                await self.publish(
-                    [RunFinished(self.id, 0, now, result.text, result.finish, result.usage, termination)]
-                )
+                end = RunSuspended(self.id, 0, now, "approval")
+            self.is_over = True
+            await self._publish([end])
+
+    async def _tell_unused_steering(self) -> None:
+        if self._steering:
+            ids: list[JsonValue] = [steering.id for steering in self._steering]
+            self._steering.clear()
+            said = "the run ended before its next step: these messages did not go in"
+            await self.publish(
+                [RunNotice(self.id, self._number, clock.time(), "steering_unused", said, {"ids": ids})]
+            )
 
     async def _end_badly(self, error: BaseException) -> None:
         """Close what is open, keep the partial answer, and tell the end, whatever else breaks."""
         self.error = error
         with anyio.CancelScope(shield=True):
-            try:
-                await self._close_what_is_open(error)
-            except AgentKitError as failure:
-                error.add_note(f"what came was not kept whole: {failure}")
-            now = clock.time()
-            text = self.result.text
-            end: Event
+            if not self.is_over:
+                await self._close_model_step(error)
+                await self._guard(error, self._close_calls())
+                await self._guard(error, self._tell_unused_steering())
+            self.is_over = True
+            self._termination = "failed"
+            now, text = clock.time(), self.result.text
+            end: RunCancelledEvent | RunFailed
             if isinstance(error, RunCancelled):
+                self._termination = "cancelled"
                 end = RunCancelledEvent(self.id, 0, now, error.reason, self._usage, text, error)
             else:
+                if isinstance(error, LimitError):
+                    self._termination = "limit"
                 code = error.code if isinstance(error, AgentKitError) else "internal"
                 said = str(error) if isinstance(error, AgentKitError) else type(error).__name__
                 retryable = isinstance(error, ModelError) and error.retryable
                 end = RunFailed(self.id, 0, now, code, said, retryable, self._usage, text, error)
-            try:
-                await self.publish([end])
-            except AgentKitError as failure:
-                error.add_note(f"the end was not told to every watcher: {failure}")
+            await self._guard(error, self._publish([end]))
 
-    async def _close_what_is_open(self, error: BaseException) -> None:
+    async def _close_model_step(self, error: BaseException) -> None:
         step, self._model_step = self._model_step, None
-        if step is not None:
-            self._usage += step.response.usage
-            message = step.message(partial=True)
-            if (
-                isinstance(error, ModelStreamError | RunCancelled)
-                and error.partial is None
-                and message.content
-            ):
-                error.partial = message
-            closing = step.close()
-            if closing:
-                await self.publish(closing)
-            await self._keep(message)
-        await self._close_calls()
+        if step is None:
+            return
+        self._usage += step.response.usage
+        message = step.message(partial=True)
+        if isinstance(error, ModelStreamError | RunCancelled) and error.partial is None and message.content:
+            error.partial = message
+        await self._guard(error, self._keep(message))
+        if closing := step.close():
+            await self._guard(error, self.publish(closing))
+
+    async def _guard(self, error: BaseException, part: Awaitable[object]) -> None:
+        """Do one part of a bad end; what it raises is noted on the error, so that the other parts are done too."""
+        try:
+            await part
+        except Exception as failure:
+            error.add_note(f"the end was not told or kept whole: {type(failure).__name__}: {failure}")
+            if not isinstance(failure, AgentKitError):
+                logger.exception("the end of run %s was not told or kept whole", self.id)
 
 
-def _open_calls(history: Sequence[Message]) -> list[ToolUseBlock]:
-    """Return the calls of the last turn that have no result yet."""
-    for place in range(len(history) - 1, -1, -1):
-        uses = history[place].tool_uses
-        if uses:
-            answered = {
-                block.tool_use_id
-                for message in history[place + 1 :]
-                for block in message.content
-                if isinstance(block, ToolResultBlock)
-            }
-            return [use for use in uses if use.complete and use.id not in answered]
-    return []
+def unreadable(use: ToolUseBlock) -> str:
+    """Return what the model is told of a call that it has ended and that cannot be read."""
+    if not use.name:
+        return "A call without a name was not run. Make it again, with the name of a tool."
+    return f"Your call of {quote(use.name)} was not run: its arguments are not a JSON object. Make it again."

@@ -12,7 +12,7 @@ from agentkit.content import JsonValue, Message, ThinkingBlock, ToolUseBlock, Us
 from agentkit.events import Event
 from agentkit.hooks import Hooks
 from agentkit.limits import DEFAULT_STEPS, Limits, StepResult, StopCondition, step_count_is
-from agentkit.model import Model
+from agentkit.model import Model, ModelRequest, ToolSpec
 from agentkit.reasoning import ReasoningSetting
 from agentkit.tool import Tool
 
@@ -72,6 +72,23 @@ class RunSpec:
     """True where a suspended run goes on: the history ends with calls that were decided since."""
     first_step: int = 1
     """The number of the first step: more than 1 where a suspended run goes on."""
+    usage: Usage = field(default_factory=Usage)
+    """What a suspended run had used before."""
+    text: str = ""
+    """What a suspended run had said before."""
+
+    def request(self, messages: Sequence[Message]) -> ModelRequest:
+        """Return the model request that carries these messages."""
+        return ModelRequest(
+            messages,
+            self.system,
+            [ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.tools.values()],
+            reasoning=self.reasoning,
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            output_schema=self.output.schema if self.output else None,
+            provider_options=self.provider_options,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +106,7 @@ class RunResult:
     finish: str
     """The last step's finish reason."""
     termination: str
-    """Why it ended: `completed`, `stop_condition`, `hook_stop`, `suspended`; "" where it failed or was cancelled."""
+    """Why it ended: `completed`, `stop_condition`, `hook_stop`, `suspended`, `limit`, `failed`, `cancelled`."""
     steps: tuple[StepResult, ...] = ()
     output: Any = None
     """The typed answer, where the run has an output type and the model did not refuse."""

@@ -52,8 +52,9 @@ def agent_tool(
             depth=context.depth + 1,
             on_approval="wait",
         )
+        approvals = host.approvals if isinstance(host, Run) else None
         try:
-            result = await Run(spec, publish, save).execute()
+            result = await Run(spec, publish, save, approvals=approvals).execute()
         except RunCancelled:
             raise
         except AgentKitError as error:

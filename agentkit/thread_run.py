@@ -15,7 +15,8 @@ from agentkit.background import Work
 from agentkit.content import JsonValue, Message
 from agentkit.emitter import Emitter, LogEmitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
-from agentkit.errors import AgentKitError, EngineError, ThreadBusy
+from agentkit.envelope import draft_all
+from agentkit.errors import AgentKitError, ConfigurationError, EngineError, ThreadBusy
 from agentkit.events import (
     Event,
     RunCancelledEvent,
@@ -25,7 +26,7 @@ from agentkit.events import (
     StepFinished,
     ToolExecutionStarted,
 )
-from agentkit.generate import OnReasoning, drive, observe
+from agentkit.generate import OnReasoning, ReasoningObserver, drive
 from agentkit.history import RunRecord
 from agentkit.log import Topic
 from agentkit.run import CancelMode, Run
@@ -33,6 +34,9 @@ from agentkit.run_spec import RunSpec
 from agentkit.stream import EventBuffer, RunStream
 
 logger = logging.getLogger("agentkit")
+
+END_TIMEOUT = 5.0
+"""Seconds for a last try to write a run's end into a log that has failed."""
 
 OnBusy: TypeAlias = Literal["queue", "reject", "interrupt"]
 """What a run does on a thread that has one: wait its turn, raise `ThreadBusy`, or stop the other and take its place."""
@@ -71,7 +75,13 @@ class AgentRun(RunStream):
         self._run.cancel(reason, mode=mode)
 
     def steer(self, text: str) -> str:
-        """Put a user's message in at the next step boundary, and return its id."""
+        """Put a user's message in at the next step boundary, and return its id.
+
+        Raises:
+            ConfigurationError: the run has ended.
+        """
+        if self._run.is_over:
+            raise ConfigurationError(f"run {self.id} has ended: it takes no message")
         return self._run.steer(Message.user(text))
 
     def unsteer(self, steering: str) -> bool:
@@ -126,7 +136,12 @@ class ThreadRun:
         self._on_busy = on_busy
         self._lease = lease
         self._listeners = listeners or Listeners()
+        self._observer = ReasoningObserver(self._listeners.on_reasoning)
+        self._log: LogEmitter | None = None
         self._emitter: Emitter | None = None
+        self._stop_listening: Callable[[], None] | None = None
+        self._is_foreign = False
+        """True where the run never got its thread, or goes on elsewhere: its end is told here and nowhere else."""
         self._buffer = EventBuffer()
         self.asked = anyio.Event()
         """Set once the run stands in the thread's queue (or has ended before): whoever starts the next one comes after it."""
@@ -134,37 +149,42 @@ class ThreadRun:
     async def work(self, buffer: EventBuffer) -> None:
         """Run to the end, and close the buffer with it."""
         self._buffer = buffer
-        stop_listening: Callable[[], None] | None = None
         try:
-            stop_listening = await self._engine.control.listen(self._topic, self.run.id, self._signal)
             await drive(self.run, buffer)
-        except AgentKitError as error:
-            self.run.error = error
         finally:
             self.asked.set()
+            if self._stop_listening is not None:
+                self._stop_listening()
             with anyio.CancelScope(shield=True):
-                if stop_listening is not None:
-                    stop_listening()
                 await self._let_go()
-            if not buffer.closed:
-                buffer.close(None, self.run.error)
 
     async def _prepare(self) -> Sequence[Message]:
         """Take the thread, and return its history."""
         leases = self._engine.leases
+        self._stop_listening = await self._engine.control.listen(self._topic, self.run.id, self._signal)
         if self._lease is None and self._on_busy == "interrupt":
             await self._interrupt_holder()
         self.asked.set()
         if self._lease is None:
             self._lease = await leases.acquire(self._topic, self.run.id, wait=self._on_busy != "reject")
         if self._lease is None:
+            self._is_foreign = True
             raise ThreadBusy(f"{self._topic.path} has a run already")
+        if self.run.spec.resume:
+            await self._check_suspended()
         self._record = replace(self._record, status="running", pending=())
         await self._engine.threads.put_run(self._topic, self._record)
         history = await self._engine.threads.messages(self._topic)
         if self.run.spec.messages:
             await self._save(self.run.spec.messages)
         return history
+
+    async def _check_suspended(self) -> None:
+        """Look again, now that the thread is ours: two may have decided the last call at once."""
+        record = await self._engine.threads.get_run(self._topic, self.run.id)
+        if record is None or record.status != "suspended":
+            self._is_foreign = True
+            raise ConfigurationError(f"run {self.run.id} is not suspended any more")
 
     async def _interrupt_holder(self) -> None:
         holder = await self._engine.leases.holder(self._topic)
@@ -179,21 +199,56 @@ class ThreadRun:
     async def _publish(self, events: Sequence[Event]) -> None:
         """Say it in order: to the run's record, to iterators in process, to the observer, to the emitters."""
         last = events[-1]
-        ending = last.parent is None and isinstance(
+        if last.parent is None and isinstance(
             last, RunFinished | RunFailed | RunCancelledEvent | RunSuspended
-        )
-        if ending:
-            await self._put_end(last)
+        ):
+            if not self._is_foreign:
+                await self._put_end(last)
+                await self._log_end(last)
+            self._buffer.extend(events)
+            return
         self._buffer.extend(events)
-        await observe(self._listeners.on_reasoning, events)
-        if self._emitter is None:
+        await self._observer.tell(events)
+        _, emitter = self._emitters()
+        await emitter.emit(self._topic, events)
+        if isinstance(last, StepFinished | ToolExecutionStarted):
+            await emitter.flush(self._topic)
+
+    def _emitters(self) -> tuple[LogEmitter, Emitter]:
+        """Return the log's emitter, and that of all who listen; made once the lease is known."""
+        if self._log is None or self._emitter is None:
             fence = self._lease.fence if self._lease else None
-            log = LogEmitter(self._engine.log, fence=fence, expose_state=self._listeners.expose_state)
+            self._log = LogEmitter(self._engine.log, fence=fence, expose_state=self._listeners.expose_state)
             own = self._listeners.emitter
-            self._emitter = log if own is None else TeeEmitter(log, own)
-        await self._emitter.emit(self._topic, events)
-        if ending or isinstance(last, StepFinished | ToolExecutionStarted):
-            await self._emitter.flush(self._topic)
+            self._emitter = self._log if own is None else TeeEmitter(self._log, own)
+        return self._log, self._emitter
+
+    async def _log_end(self, event: Event) -> None:
+        """Bring the end into the log before it is told in process: a run that cannot do so has failed, and is told to have ended once.
+
+        Raises:
+            EngineError: the log failed under a good end.
+        """
+        log, emitter = self._emitters()
+        try:
+            await emitter.emit(self._topic, [event])
+            await emitter.flush(self._topic)
+        except EngineError:
+            if not isinstance(event, RunFailed | RunCancelledEvent):
+                raise
+            await self._log_bad_end(log, event)
+
+    async def _log_bad_end(self, log: LogEmitter, event: Event) -> None:
+        """Try once more, past a writer that has given up: whoever reads the log later shall find an end."""
+        try:
+            await log.flush(self._topic)  # where only the agent's own emitter failed, the log has it
+        except EngineError:
+            fence = self._lease.fence if self._lease else None
+            try:
+                with anyio.fail_after(END_TIMEOUT):
+                    await self._engine.log.append(self._topic, draft_all(self._topic, [event]), fence=fence)
+            except (EngineError, TimeoutError):
+                logger.exception("the end of run %s is not in its log", self.run.id)
 
     async def _put_end(self, event: Event) -> None:
         """Keep how the run ended before anybody is told, so that who is told finds it."""
@@ -206,6 +261,7 @@ class ThreadRun:
             finish=result.finish,
             usage=result.usage,
             termination=result.termination,
+            pending=(),
         )
         match event:
             case RunFailed():

@@ -131,8 +131,16 @@ class Tool:
             raise ToolError(f"the arguments of {self.name} are not JSON: {error}") from None
         if not isinstance(value, dict):
             raise ToolError(f"the arguments of {self.name} must be a JSON object, got {quote(raw)}")
+        return self.fit(value)
+
+    def fit(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that `value` holds, checked and converted.
+
+        Raises:
+            ToolError: they do not fit; the message is for the model.
+        """
         if self.model is None:
-            return value
+            return dict(value)
         try:
             checked = self.model.model_validate(value)
         except ValidationError as error:
@@ -172,7 +180,7 @@ class Tool:
                 return result(use, await self._once(arguments, context))
             except ToolError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a tool that calls sys.exit() does not end the process
                 if attempt == self.retries:
                     said = valid_text(f"{type(error).__name__}: {error}")[:MAX_ERROR]
                     raise ToolError(said) from error

@@ -11,10 +11,10 @@ from typing import Any
 
 import anyio
 
-from agentkit.approvals import Approvals, Decision
+from agentkit.approvals import Approvals, Decision, approval_id
 from agentkit.background import Work, spawn
 from agentkit.content import JsonValue, TextBlock, ToolResultBlock, ToolUseBlock
-from agentkit.errors import HookError, ToolError
+from agentkit.errors import HookError, ToolError, quote
 from agentkit.events import (
     Event,
     ToolApprovalRequested,
@@ -65,7 +65,7 @@ class StepCalls:
 
     def __init__(self, scope: CallScope, uses: Sequence[ToolUseBlock]) -> None:
         self._scope = scope
-        self._uses = [use for use in uses if use.complete]
+        self._uses = list(uses)
         self._works: list[Work] = []
         self.results: dict[str, ToolResultBlock] = {}
         self._waiting: set[str] = set()
@@ -117,6 +117,10 @@ class StepCalls:
         if hook is not None:
             context = self._context(use, ready.arguments)
             changed = await ask("after_tool", lambda: hook(context, outcome))
+            if changed is not None and not isinstance(changed, ToolResultBlock):
+                raise HookError(
+                    f"hook after_tool must return a ToolResultBlock or None, got {quote(changed)}"
+                )
             outcome = outcome if changed is None else replace(changed, tool_use_id=use.id, name=use.name)
         self.results[use.id] = outcome
 
@@ -140,32 +144,35 @@ class StepCalls:
             if control is not None and control.result is not None:
                 return result(use, control.result)
             if control is not None and control.arguments is not None:
-                arguments = control.arguments
+                arguments = _checked_again(tool, control.arguments)
         if await _needs_approval(tool, arguments):
             decision = await self._approved(use)
             if decision is None:
-                return None
+                return None if scope.suspend else interrupted(use)
             if not decision.approved:
                 return denied(use, decision.reason)
         return _Checked(tool, arguments)
 
     async def _approved(self, use: ToolUseBlock) -> Decision | None:
-        """Return a person's decision on a call, or None where the run shall be suspended for it."""
+        """Return a person's decision on a call, or None where the run shall be suspended for it, or takes no decisions."""
         scope = self._scope
-        decision = scope.approvals.decision(use.id)
+        approval = approval_id(scope.run, scope.step, use.id)
+        decision = scope.approvals.decision(approval)
         if decision is None:
             await self._publish(
                 ToolApprovalRequested(
-                    scope.run, scope.step, clock.time(), use.id, use.id, use.name, use.input
+                    scope.run, scope.step, clock.time(), approval, use.id, use.name, use.input
                 )
             )
             if scope.suspend:
                 self._waiting.add(use.id)
                 return None
-            decision = await scope.approvals.wait(use.id)
+            decision = await scope.approvals.wait(approval)
+            if decision is None:
+                return None
         await self._publish(
             ToolApprovalResolved(
-                scope.run, scope.step, clock.time(), use.id, use.id, decision.approved, decision.reason
+                scope.run, scope.step, clock.time(), approval, use.id, decision.approved, decision.reason
             )
         )
         return decision
@@ -199,7 +206,8 @@ class StepCalls:
             if not handle.done:
                 context.cancelled = True
                 handle.cancel()
-                with anyio.move_on_after(CANCEL_GRACE, shield=True):
+                # A sub-agent's tools get less, so that the end of its run is told before its caller's.
+                with anyio.move_on_after(CANCEL_GRACE / (1 + scope.depth), shield=True):
                     await handle.join()
             block = outcome[0] if outcome else interrupted(use)
             self.results[use.id] = block
@@ -214,6 +222,8 @@ class StepCalls:
 
     async def _progress(self, use: ToolUseBlock, message: str, data: JsonValue) -> None:
         scope = self._scope
+        if use.id in self.results:
+            return  # a straggler: its call has ended
         await self._publish(
             ToolExecutionProgress(scope.run, scope.step, clock.time(), use.id, use.name, message, data)
         )
@@ -224,6 +234,13 @@ class StepCalls:
     def _context(self, use: ToolUseBlock, arguments: Mapping[str, Any]) -> CallContext:
         scope = self._scope
         return CallContext(scope.run, scope.agent, scope.thread, scope.step, use, arguments, scope.metadata)
+
+
+def _checked_again(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return tool.fit(arguments)
+    except ToolError as error:
+        raise HookError(f"hook before_tool gave other arguments: {error}") from error
 
 
 async def _needs_approval(tool: Tool, arguments: Mapping[str, Any]) -> bool:

@@ -351,9 +351,10 @@ async def test_a_run_may_be_suspended_and_go_on_later_with_the_same_id() -> None
             ["b", "c"],
         )
         assert await agent.engine.leases.holder(Topic("", "a", "main")) is None
-        assert await agent.approve(first.run, "b") is None
-        assert await agent.approve(first.run, "b", approved=False) is None
-        handle = await agent.deny(first.run, "c", "no")
+        b, c = (f"{first.run}.1.{use.id}" for use in record.pending)
+        assert await agent.approve(first.run, b) is None
+        assert await agent.approve(first.run, b, approved=False) is None
+        handle = await agent.deny(first.run, c, "no")
         assert handle is not None
         result = await handle.result()
 

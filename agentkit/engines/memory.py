@@ -13,7 +13,7 @@ import anyio
 from agentkit.content import JsonValue, Message
 from agentkit.engine import Lease, Signal
 from agentkit.errors import AppendRejected
-from agentkit.history import RunRecord, ThreadRecord
+from agentkit.history import RunRecord, ThreadRecord, check_messages
 from agentkit.log import Cursor, Draft, Page, Record, Tail, Topic, new_epoch
 
 
@@ -131,6 +131,7 @@ class MemoryThreads:
 
     async def extend(self, topic: Topic, messages: Sequence[Message], *, fence: int | None = None) -> None:  # noqa: ARG002 - one process
         """See `ThreadStore.extend`."""
+        check_messages(messages)
         self._touch(topic).messages.extend(messages)
 
     async def put_run(self, topic: Topic, record: RunRecord) -> None:
