@@ -34,6 +34,8 @@ QUICK = Settings(
     farewell_timeout=0.5,
     retry_ms=(1, 2),
 )
+END_TIMEOUT = 10.0
+"""Seconds that a server may take to end: far more than the quick timers add up to (two), far less than for ever."""
 FLOOD = "0123456789abcdef" * 1024
 """What one record of `flood` says."""
 FLOOD_RECORDS = 300
@@ -157,17 +159,15 @@ class Process:
             raise AssertionError(f"no address in {line!r}; {self.process.communicate()[1]}")
         self.port = int(found[1])
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 15) -> tuple[int, float, str]:
-        """Send a signal and return the status, the seconds until it had ended, and what it said on stderr."""
-        start = time.monotonic()
-        self.process.send_signal(number)
-        return self.ended(seconds, start)
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal, wait for the end, and return the status and what was said on stderr.
 
-    def ended(self, seconds: float = 15, start: float | None = None) -> tuple[int, float, str]:
-        """Wait for its end."""
-        begun = time.monotonic() if start is None else start
-        _, said = self.process.communicate(timeout=seconds)
-        return self.process.returncode, time.monotonic() - begun, said
+        Raises:
+            TimeoutExpired: it goes on.
+        """
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=END_TIMEOUT)
+        return self.process.returncode, said
 
     def memory(self) -> int:
         """Return the resident bytes."""
