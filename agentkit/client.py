@@ -7,7 +7,7 @@ host and nowhere else, not into a message either.
 
 import json
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -55,6 +55,7 @@ class StreamingClient:
         timeouts: Timeouts | None = None,
         retry: RetryPolicy | None = None,
         transport: TransportFactory | None = None,
+        locate: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """Make a model; nothing is connected.
 
@@ -69,6 +70,8 @@ class StreamingClient:
             retry: how often a request is made again.
             transport: makes another `httpx2.AsyncBaseTransport`, one for each event loop; proxies are then its own matter. Pass the
                 same function to share its connections.
+            locate: awaited before each attempt for a base URL that stands in for `base_url` once: for a server that is started when it
+                is needed. It bounds its own wait, and may raise `ModelConnectionError`.
 
         Raises:
             ConfigurationError: the base URL, the key or a header cannot be.
@@ -83,6 +86,7 @@ class StreamingClient:
             check_header(name, value)
         self._key = Key.of(key)
         self._transport = transport
+        self._locate = locate
         self.faults = Faults(dialect, target, self.base_url, self._key, key_hint)
         """Words for what goes wrong."""
 
@@ -114,7 +118,8 @@ class StreamingClient:
         dialect = self.dialect
 
         async def send() -> HTTPExchange:
-            return await self._send(address, body, parts.headers)
+            there = httpx2.URL(join_path(await self._locate(), parts.path)) if self._locate else address
+            return await self._send(there, body, parts.headers)
 
         def second(status: int, said: str) -> Plan | None:
             assert isinstance(dialect, SecondTry)

@@ -96,6 +96,19 @@ _CEREBRAS: Final = Profile(max_tokens_field="max_completion_tokens")
 _PARSED: Final = {"reasoning_format": "parsed"}
 """Without it these models put their reasoning into the text, and not all of them mark where it begins."""
 _MISTRAL: Final = Profile(efforts=("none", "high"), stream_usage=False, short_call_ids=True)
+# The model's own template decides what of its reasoning it sees again.
+_LLAMA: Final = Profile(reasoning_field="reasoning_budget_tokens", replay_reasoning="within_turn")
+_SMOL: Final = replace(
+    _LLAMA,
+    # Left to itself so small a model says the same sentence for ever.
+    options={
+        "temperature": 0.3,
+        "top_p": 0.9,
+        "dry_multiplier": 0.8,
+        "dry_penalty_last_n": 512,
+        "max_tokens": 256,
+    },
+)
 _GROK_MODELS: Final = (
     (r"grok-3-mini", Profile(efforts=("low", "high"))),
     (r"grok-4\.3", Profile(efforts=_OFF)),
@@ -278,10 +291,11 @@ _ROWS: Final = (
         "openai-chat",
         "http://127.0.0.1:8080/v1",
         ("LLAMA_API_KEY",),
-        # The model's own template decides what of it the model sees again.
-        Profile(reasoning_field="reasoning_budget_tokens", replay_reasoning="within_turn"),
+        _LLAMA,
         local=True,
     ),
+    # The same server, started by `local_model` where no base URL is given.
+    Provider("local", "openai-chat", profile=_LLAMA, models=((r"smollm2", _SMOL),), local=True),
     Provider(
         "vllm",
         "openai-chat",

@@ -17,6 +17,8 @@ from agentkit.dialects.base import Dialect, Profile, Target
 from agentkit.endpoint import is_loopback, parse_base_url, with_version
 from agentkit.errors import ConfigurationError, quote
 from agentkit.faults import Key
+from agentkit.local_model import NAME as LOCAL
+from agentkit.local_model import LocalModel, find_weights
 from agentkit.pace import RetryPolicy, Timeouts
 from agentkit.provider_table import ALIASES, LOCAL_FIRST_BYTE, PROVIDERS, VERSIONS, Provider
 
@@ -38,7 +40,8 @@ def connect(
     """Return the model of that name. Nothing is connected before it is used.
 
     Args:
-        name: `provider:model`, such as `anthropic:claude-sonnet-4-5` or `compatible:my-model`.
+        name: `provider:model`, such as `anthropic:claude-sonnet-4-5` or `compatible:my-model`; `local:smollm2` and `local:PATH.gguf`
+            run on this machine (see `local_model`).
         key: the provider's key; by default it is read from the provider's environment variable.
         base_url: another server that speaks the provider's dialect, with or without its version. The key, if there is one, goes there.
         dialect: another dialect than the provider's, by name or as an object.
@@ -52,6 +55,12 @@ def connect(
         ConfigurationError: an unknown provider or dialect, a key or base URL that is missing or cannot be.
     """
     provider, model = find_provider(name)
+    if provider.name == LOCAL and base_url is None:
+        if any(given is not None for given in (key, dialect, headers, transport)):
+            raise ConfigurationError(
+                "a local model has no key, dialect, headers or transport of the caller's"
+            )
+        return _local(provider, model, profile, timeouts, retry)
     spoken = _dialect(dialect if dialect is not None else provider.dialect)
     url, is_own = _base_url(provider, spoken, base_url)
     local = provider.local or is_loopback(url)
@@ -89,6 +98,24 @@ def find_provider(name: str) -> tuple[Provider, str]:
 def target_of(provider: Provider, model: str, *, endpoint: str = "") -> Target:
     """Return where requests for a model go. `endpoint`: the base URL where it is not the provider's own."""
     return Target(provider.provider, model, provider.profile_of(model), endpoint)
+
+
+def _local(
+    provider: Provider,
+    model: str,
+    profile: Profile | None,
+    timeouts: Timeouts | None,
+    retry: RetryPolicy | None,
+) -> LocalModel:
+    weights = find_weights(model)
+    target = target_of(provider, weights.name)
+    return LocalModel(
+        _dialect(provider.dialect),
+        target if profile is None else replace(target, profile=profile),
+        weights.path,
+        timeouts=timeouts or Timeouts(first_byte=LOCAL_FIRST_BYTE),
+        retry=retry,
+    )
 
 
 def _dialect(dialect: str | Dialect) -> Dialect:

@@ -42,6 +42,7 @@ URLS = {
     "ollama": "http://127.0.0.1:11434/api/chat",
     "ollama-chat": "http://127.0.0.1:11434/v1/chat/completions",
     "llama.cpp": "http://127.0.0.1:8080/v1/chat/completions",
+    "local": "http://127.0.0.1:8081/v1/chat/completions",
     "vllm": "http://127.0.0.1:8000/v1/chat/completions",
     "sglang": "http://127.0.0.1:30000/v1/chat/completions",
     "compatible": "https://own.example/v1/chat/completions",
@@ -65,7 +66,7 @@ def url_of(model: StreamingClient) -> str:
 
 def connect_any(name: str, **settings: Any) -> StreamingClient:
     """A model of any row: those without an address get one."""
-    addresses = {"compatible": "https://own.example"}
+    addresses = {"compatible": "https://own.example", "local": "http://127.0.0.1:8081"}
     azure = "https://us.openai.azure.com"
     if not PROVIDERS[name].base_url:
         settings.setdefault("base_url", addresses.get(name, azure))
