@@ -9,20 +9,30 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, ValidationError
 
 from agentkit.errors import WireError
 from agentkit.log import NOW, Cursor
+from agentkit_transports.client_frames import (
+    CLIENT_FRAMES,
+    ApproveFrame,
+    CancelFrame,
+    ClientFrame,
+    HelloFrame,
+    PingFrame,
+    Rid,
+    RunFrame,
+    SteerFrame,
+    SubFrame,
+    UnsubFrame,
+)
 from agentkit_transports.encoder import parse_view
 from agentkit_transports.problem import Problem
 from agentkit_transports.strict_json import parse_json
 
 SUBPROTOCOL: Final = "agentkit.v1"
-
-Rid: TypeAlias = Annotated[str, Field(max_length=64)] | int
-"""A request's id: the client's own, echoed."""
 
 
 class CloseCode(IntEnum):
@@ -168,108 +178,6 @@ Action: TypeAlias = (
 )
 
 
-# What a client may say
-
-_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
-_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
-_Names: TypeAlias = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)]
-
-
-class _Frame(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class HelloFrame(_Frame):
-    """Who I am."""
-
-    op: Literal["hello"]
-    v: Literal[1] = 1
-    auth: Annotated[str, Field(min_length=1, max_length=8192)] | None = None
-
-
-class SubFrame(_Frame):
-    """Send me a topic's records."""
-
-    op: Literal["sub"]
-    rid: Rid
-    topic: Annotated[
-        str, Field(pattern=r"^agents/[^/\x00-\x20\x7f]{1,128}/threads/[^/\x00-\x20\x7f]{1,128}$")
-    ]
-    run: Annotated[str, Field(max_length=128)] = ""
-    after: Annotated[str, Field(max_length=64)] = "now"
-    types: _Names = []
-    kinds: _Names = []
-    merge: bool = False
-    """Allows merging of deltas for a reader that is far behind; it never has to happen."""
-
-
-class UnsubFrame(_Frame):
-    """Stop sending them."""
-
-    op: Literal["unsub"]
-    rid: Rid
-    topic: Annotated[str, Field(max_length=512)]
-
-
-class RunFrame(_Frame):
-    """Start a run."""
-
-    op: Literal["run"]
-    rid: Rid
-    agent: _Name
-    thread: _Name
-    input: JsonValue
-    idem: Annotated[str, Field(max_length=256)] = ""
-
-
-class CancelFrame(_Frame):
-    """Stop a run."""
-
-    op: Literal["cancel"]
-    rid: Rid
-    agent: _Name
-    thread: _Name
-    run: _Id
-
-
-class SteerFrame(_Frame):
-    """Put a message into a run."""
-
-    op: Literal["steer"]
-    rid: Rid
-    agent: _Name
-    thread: _Name
-    run: _Id
-    input: JsonValue
-
-
-class ApproveFrame(_Frame):
-    """Decide a call."""
-
-    op: Literal["approve"]
-    rid: Rid
-    agent: _Name
-    thread: _Name
-    run: _Id
-    approval: _Id
-    approved: bool
-    reason: Annotated[str, Field(max_length=4096)] = ""
-
-
-class PingFrame(_Frame):
-    """Are you there?"""
-
-    op: Literal["ping"]
-    t: int | float | Annotated[str, Field(max_length=64)] | None = None
-
-
-ClientFrame: TypeAlias = Annotated[
-    HelloFrame | SubFrame | UnsubFrame | RunFrame | CancelFrame | SteerFrame | ApproveFrame | PingFrame,
-    Field(discriminator="op"),
-]
-_FRAMES: Final[TypeAdapter[ClientFrame]] = TypeAdapter(ClientFrame)
-
-
 class Session:
     """One socket's conversation."""
 
@@ -304,7 +212,7 @@ class Session:
         rid = value.get("rid") if isinstance(value, dict) else None
         rid = rid if isinstance(rid, (str, int)) and not isinstance(rid, bool) else None
         try:
-            frame = _FRAMES.validate_python(value)
+            frame = CLIENT_FRAMES.validate_python(value)
         except ValidationError as error:
             return self._broken(rid, _problem(error))
         return self._act(frame)

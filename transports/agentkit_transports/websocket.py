@@ -16,6 +16,7 @@ from agentkit.content import JsonValue
 from agentkit.errors import EngineError
 from agentkit_transports.asgi import Message, Receive, Scope, Send
 from agentkit_transports.backend import Action, Backend, Identity
+from agentkit_transports.client_frames import Rid
 from agentkit_transports.direct import socket_outlet
 from agentkit_transports.encoder import PROTOCOLS, View, parse_view
 from agentkit_transports.hub import EndReason, Reader, Start
@@ -29,7 +30,6 @@ from agentkit_transports.session import (
     Close,
     CloseCode,
     Reply,
-    Rid,
     Session,
     SessionLimits,
     StartRun,
