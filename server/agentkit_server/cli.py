@@ -16,10 +16,13 @@ from pydantic_settings import SettingsError
 
 from agentkit.agent import Agent
 from agentkit.errors import AgentKitError, ConfigurationError
+from agentkit.local_model import SMOLLM2
 from agentkit.providers import connect
 from agentkit_server.app import create_app
 from agentkit_server.demo import failing_agent, redacted_agent, replay_agent, scripted_agent, tools_agent
 from agentkit_server.directory import AgentDirectory
+from agentkit_server.local import NAME as LOCAL
+from agentkit_server.local import add_local
 from agentkit_server.serve import listen, make_server, url_of
 from agentkit_server.settings import Settings
 
@@ -58,7 +61,7 @@ def serve(
             raise ConfigurationError("--base-url goes with --model")
         if dialect and not replay:
             raise ConfigurationError("--dialect goes with --replay")
-        directory = demo_agents(model, base_url, replay or [], dialect)
+        directory = all_agents(model, base_url, replay or [], dialect)
         settings = read_settings()
         listener = listen(host, port, settings)
     except AgentKitError as error:
@@ -85,6 +88,23 @@ def read_settings() -> Settings:
         raise ConfigurationError(f"{name}: {first['msg']}") from None
     except SettingsError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def all_agents(model: str, base_url: str, files: list[Path], dialect: str) -> AgentDirectory:
+    """Return `demo_agents` and `local`, which is the default where it can be used and no other was asked for.
+
+    Raises:
+        ConfigurationError: as `demo_agents`; `--model local:PATH` names no GGUF file.
+    """
+    before, _, after = model.partition(":")
+    is_local = before == LOCAL and not base_url
+    directory = demo_agents("" if is_local else model, base_url, files, dialect)
+    if is_local and not after:
+        raise ConfigurationError("--model local: takes smollm2 or the path of a GGUF file behind the colon")
+    add_local(directory, after if is_local else SMOLLM2)
+    if is_local or not (model or files):
+        directory.default = LOCAL
+    return directory
 
 
 def demo_agents(model: str, base_url: str, files: list[Path], dialect: str) -> AgentDirectory:

@@ -3,7 +3,7 @@
 An agent may be announced before it is there (a model that is still being fetched) and offered later. Nothing here runs anything.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from agentkit.agent import Agent
@@ -58,6 +58,7 @@ class AgentDirectory:
         """
         self._entries: dict[str, Entry] = {}
         self._engine: Engine | None = None
+        self._looks: list[Callable[[], bool]] = []
         self.default = default
         for agent in agents:
             if agent.name in self._entries:
@@ -76,8 +77,13 @@ class AgentDirectory:
         bound = agent if self._engine is None else agent.bind(self._engine)
         self._entries[agent.name] = Entry(agent.name, agent.description, bound, note)
 
+    def watch(self, look: Callable[[], bool]) -> None:
+        """Have `look` called before agents are found or listed, until it returns True: it may offer one that has come meanwhile."""
+        self._looks.append(look)
+
     def find(self, name: str) -> Entry | None:
         """Return an agent's entry, or None."""
+        self._look()
         return self._entries.get(name)
 
     def bind(self, engine: Engine) -> None:
@@ -89,8 +95,12 @@ class AgentDirectory:
 
     def body(self) -> dict[str, JsonValue]:
         """Return the list that clients see."""
+        self._look()
         entries = list(self._entries.values())
         chosen = self._entries.get(self.default)
         if chosen is None or not chosen.available:
             chosen = next((entry for entry in entries if entry.available), None)
         return {"agents": [entry.body(default=entry is chosen) for entry in entries]}
+
+    def _look(self) -> None:
+        self._looks = [look for look in self._looks if not look()]

@@ -1,5 +1,6 @@
 """What browser tests share: a server in a process of its own, and tabs that note what goes wrong in them."""
 
+import os
 import re
 import selectors
 import subprocess
@@ -27,7 +28,8 @@ QUIET = [
 @contextmanager
 def serving(*arguments: str) -> Iterator[str]:
     """Run a Python program that prints its address once it serves, and give the address, with a slash at its end."""
-    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
+    env = {"LOCAL": "0", **os.environ}  # one default agent, whether or not the real model is installed
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, env=env)
     assert process.stdout is not None
     try:
         with selectors.DefaultSelector() as selector:
