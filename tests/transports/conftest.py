@@ -8,10 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
+from sockets import Backend, Client
 
 from agentkit.log import EARLIEST, NOW, Cursor, Draft, Gap, Page, Record, Tail, Topic
 from agentkit_transports.hub import Hub, HubSettings
 from agentkit_transports.outlet import Batch, Outlet, SlowReader
+from agentkit_transports.session import SessionLimits
+from agentkit_transports.websocket import WebSocketEndpoint
 
 TOPIC = Topic("", "planner", "t1")
 
@@ -315,3 +318,21 @@ async def hub(log: FakeLog) -> AsyncIterator[Hub]:
     assert hub.is_idle
     assert log.wakers == 0
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("reader of")] == []
+
+
+@pytest.fixture
+def backend(hub: Hub) -> Backend:
+    return Backend(hub)
+
+
+@pytest.fixture
+def connect(backend: Backend, make_peer: Any) -> Callable[..., Client]:
+    def connect(limits: SessionLimits | None = None, **scope: Any) -> Client:
+        peer = make_peer({"type": "websocket", "subprotocols": ["agentkit.v1"], **scope})
+        if "websocket.http.response" in scope.get("extensions", {}):
+            peer.scope["extensions"]["websocket.http.response"] = {}
+        peer.say({"type": "websocket.connect"})
+        endpoint = WebSocketEndpoint(backend, limits=limits)
+        return Client(peer, asyncio.create_task(endpoint(peer.scope, peer.receive, peer.send)))
+
+    return connect
