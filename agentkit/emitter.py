@@ -260,6 +260,9 @@ class _Writer:
         except Exception as error:
             logger.exception("log writer of %s failed", self.topic.path)
             self.error = error
+        except BaseException:  # the loop ends: nobody shall wait for a writer that is gone
+            self.error = EngineError(f"the log of {self.topic.path} lost its writer: the loop ends")
+            raise
         finally:
             self._busy = False
             self._tell()

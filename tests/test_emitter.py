@@ -1,15 +1,17 @@
+import asyncio
 import logging
 from collections.abc import Sequence
 
 import anyio
 import pytest
 
+from agentkit import Agent
 from agentkit.emitter import CallbackEmitter, Emitter, LogEmitter, NullEmitter, TeeEmitter
 from agentkit.engines.memory import MemoryLog, Retention
 from agentkit.errors import AppendRejected, EngineError
 from agentkit.events import Event, TextDelta
 from agentkit.log import EARLIEST, Draft, Record, Topic
-from agentkit.testing import RecordingEmitter
+from agentkit.testing import RecordingEmitter, Say, ScriptedModel, Wait
 
 pytestmark = pytest.mark.anyio
 
@@ -182,3 +184,19 @@ async def test_a_callback_may_be_sync_or_async_and_may_raise(caplog: pytest.LogC
             await emitter.emit(TOPIC, [delta("x"), delta("y")])
 
     assert seen == [(TOPIC, "text.delta")] * 4
+
+
+@pytest.mark.timeout(4)  # less than the emitter's own bound of 5 s, which is what would be waited for
+def test_nobody_waits_for_a_writer_that_ended_with_its_loop() -> None:
+    agent = Agent("a", model=ScriptedModel([Say("x"), Wait(60)]))
+
+    async def main() -> None:
+        handle = await agent.start("hi")
+        async for event in handle.event_stream:
+            if isinstance(event, TextDelta):
+                break
+
+    asyncio.run(main())
+
+    (record,) = asyncio.run(agent.runs())
+    assert record.status == "cancelled"
