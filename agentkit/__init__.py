@@ -1,7 +1,9 @@
 """A model's reasoning, text and tool work: out of the process, live, in order, resumable, to whoever may see it."""
 
-from agentkit.agent import Agent
+from agentkit.agent import Agent, Input
+from agentkit.compaction import keep_turns
 from agentkit.content import (
+    Block,
     DocumentBlock,
     ImageBlock,
     Message,
@@ -33,9 +35,11 @@ from agentkit.errors import (
 )
 from agentkit.events import Event, ReasoningEvent
 from agentkit.generate import TextStreamResult, generate_text, stream_text
+from agentkit.history import RunRecord, ThreadRecord
 from agentkit.hooks import CallContext, CallControl, Hooks, StepContext, StepControl
-from agentkit.limits import Limits, StepResult, has_tool_call, step_count_is
+from agentkit.limits import Limits, StepResult, StopCondition, has_tool_call, step_count_is
 from agentkit.model import Model
+from agentkit.options import RunOptions
 from agentkit.providers import connect
 from agentkit.run_spec import RunResult
 from agentkit.thread_run import AgentRun
@@ -46,6 +50,7 @@ __all__ = [
     "AgentKitError",
     "AgentRun",
     "AppendRejected",
+    "Block",
     "CallContext",
     "CallControl",
     "CallbackEmitter",
@@ -58,6 +63,7 @@ __all__ = [
     "HookError",
     "Hooks",
     "ImageBlock",
+    "Input",
     "LimitError",
     "Limits",
     "LogEmitter",
@@ -72,15 +78,19 @@ __all__ = [
     "ReasoningEvent",
     "RefusalBlock",
     "RunCancelled",
+    "RunOptions",
+    "RunRecord",
     "RunResult",
     "StepContext",
     "StepControl",
     "StepResult",
+    "StopCondition",
     "TeeEmitter",
     "TextBlock",
     "TextStreamResult",
     "ThinkingBlock",
     "ThreadBusy",
+    "ThreadRecord",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -91,6 +101,7 @@ __all__ = [
     "connect",
     "generate_text",
     "has_tool_call",
+    "keep_turns",
     "step_count_is",
     "stream_text",
     "tool",

@@ -24,6 +24,7 @@ from agentkit.errors import ConfigurationError, quote
 from agentkit.faults import Faults, Key, check_header
 from agentkit.loop_local import LoopLocal
 from agentkit.model import ModelRequest
+from agentkit.network import check_network
 from agentkit.pace import RetryPolicy, Timeouts
 
 TransportFactory: TypeAlias = Callable[[], httpx2.AsyncBaseTransport]
@@ -135,7 +136,10 @@ class StreamingClient:
 
         Raises:
             ModelConnectionError: no answer within the bounds.
+            ConfigurationError: network calls are forbidden here, and this would be one.
         """
+        if self._transport is None:
+            check_network(str(url))
         http = await _clients.get((self.base_url, self._transport), self._make_http)
         times = self.timeouts
         with anyio.CancelScope(

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# No test of this house talks to a stranger. Its own servers stand on loopback.
+os.environ["AGENTKIT_NO_NETWORK"] = "1"
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 TIMEOUTS = {"pure": 20, "faults": 60, "local": 120, "browser": 120}

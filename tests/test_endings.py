@@ -297,7 +297,7 @@ ENDINGS = {
         [[Call("work")]],
         *BAD,
         "hook",
-        lambda _: {"tools": [work], "hooks": Hooks(after_tool=lambda *_: "no block")},  # type: ignore[arg-type, return-value]
+        lambda _: {"tools": [work], "hooks": Hooks(after_tool=lambda *_: "no block")},  # type: ignore[arg-type]
     ),
     "a hook injects rubbish": Ending(
         [],
@@ -488,10 +488,9 @@ async def check_left(agent: Agent) -> None:
 
 async def text_came(agent: Agent) -> None:
     """Wait until the model has spoken, as the thread's log tells."""
+    tail = await agent.engine.log.tail(TOPIC)
     with anyio.fail_after(5):
-        while "text.delta" not in [
-            r.type for r in (await agent.engine.log.read(TOPIC, EARLIEST, 99)).records
-        ]:
+        while all(r.type != "text.delta" for r in tail.records):  # noqa: ASYNC110 - simpler than its wake callbacks
             await anyio.sleep(0.001)
 
 

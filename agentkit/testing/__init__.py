@@ -1,5 +1,6 @@
 """Tools for testing agents, part of the product."""
 
+from agentkit.network import no_network
 from agentkit.testing.recording import RecordingEmitter
 from agentkit.testing.replay import ReplayModel, replay
 from agentkit.testing.scripted import Call, Fail, Refuse, Say, ScriptedModel, Think, Wait
@@ -14,5 +15,6 @@ __all__ = [
     "ScriptedModel",
     "Think",
     "Wait",
+    "no_network",
     "replay",
 ]

@@ -25,6 +25,7 @@ from agentkit.chunks import (
 from agentkit.content import Origin, Usage
 from agentkit.errors import ConfigurationError
 from agentkit.model import ModelRequest
+from agentkit.reasoning import ReasoningSetting
 
 DIALECT = "scripted"
 
@@ -124,6 +125,8 @@ Item: TypeAlias = Chunk | Wait | Exception
 class ScriptedModel:
     """A `Model` that answers each request with the next step of its script.
 
+    As a context manager it checks at its end that every step was asked for.
+
     Args:
         *steps: one a request. A string is a step that says it.
         repeat: begin again after the last step, for ever: for demonstrations.
@@ -172,6 +175,18 @@ class ScriptedModel:
         self.requests.append(request)
         return ScriptedStream(_play(step, self._next), self._delay)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is None:  # the first failure is the one to see
+            self.assert_done()
+
+    @property
+    def reasoning(self) -> list[ReasoningSetting | None]:
+        """What each request said of reasoning, in order."""
+        return [request.reasoning for request in self.requests]
+
     def assert_done(self) -> None:
         """Raise if a step of the script was never asked for.
 
@@ -179,7 +194,7 @@ class ScriptedModel:
             AssertionError: some were not; the message counts them.
         """
         left = len(self._steps) - self._next
-        if left > 0:
+        if left > 0 and not (self._repeat and self.requests):
             raise AssertionError(f"{left} of {len(self._steps)} scripted steps were not asked for")
 
 
