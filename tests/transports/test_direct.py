@@ -1,9 +1,9 @@
-"""Stepping uvicorn's own `send`: with its own classes, on a transport that remembers."""
+"""Writing to uvicorn's transports: with its own classes, on a transport that remembers."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -18,7 +18,7 @@ from websockets.http11 import Request
 
 from agentkit.log import NOW, Draft, Topic
 from agentkit_transports import direct
-from agentkit_transports.direct import body_outlet, finish, socket_outlet, text_frame
+from agentkit_transports.direct import body_outlet, socket_outlet, text_frame
 from agentkit_transports.encoder import View
 from agentkit_transports.hub import Hub
 from agentkit_transports.outlet import Batch, BodyOutlet, SlowReader, SocketOutlet
@@ -83,9 +83,8 @@ def cycle(kind: str = "httptools") -> Any:
 START: dict[str, Any] = {"type": "http.response.start", "status": 200, "headers": []}
 
 
-@pytest.mark.parametrize("kind", ["httptools", "h11"])
-async def test_bodies_are_written_in_the_turn_of_the_loop_that_wants_it(kind: str) -> None:
-    one = cycle(kind)
+async def test_bodies_are_written_in_the_turn_of_the_loop_that_wants_it() -> None:
+    one = cycle()
     await one.send(START)
     outlet = body_outlet({}, one.send, 1.0)
 
@@ -128,6 +127,7 @@ async def test_a_buffer_that_stays_full_is_a_slow_reader() -> None:
 
 async def test_whatever_wraps_a_send_gets_the_plain_outlet() -> None:
     one = cycle()
+    await one.send(START)
 
     async def wrapped(message: Any) -> None:
         await one.send(message)
@@ -149,6 +149,7 @@ async def test_a_subclass_that_has_its_own_send_gets_the_plain_outlet() -> None:
                 await super().send(message)
 
     one = cycle()
+    await one.send(START)
     one.__class__ = Own
 
     assert type(body_outlet({}, one.send, 1.0)) is BodyOutlet
@@ -156,59 +157,47 @@ async def test_a_subclass_that_has_its_own_send_gets_the_plain_outlet() -> None:
 
 async def test_without_uvicorn_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     one = cycle()
+    await one.send(START)
     monkeypatch.setattr(direct, "_IS_UVICORN_HERE", False)
 
     assert type(body_outlet({}, one.send, 1.0)) is BodyOutlet
 
 
-async def test_a_step_that_waits_after_all_is_finished_by_a_task_and_in_order(
-    monkeypatch: pytest.MonkeyPatch, settled: Settled
-) -> None:
+async def test_nothing_is_written_to_who_has_left() -> None:
     one = cycle()
     await one.send(START)
-    gate = asyncio.Event()
-    written: list[Any] = []
+    outlet = body_outlet({}, one.send, 1.0)
+    one.disconnected = True
 
-    async def send(message: Any) -> None:
-        if message["body"] == b"1":
-            await gate.wait()
-            await asyncio.sleep(0)
-        written.append(message["body"])
-
-    outlet = cast(Any, body_outlet({}, one.send, 5.0))
-    outlet._step = outlet._send = send
-
-    assert outlet.offer(Batch(b"1"))
-    assert not outlet.offer(Batch(b"2"))
-    second = asyncio.create_task(outlet.send(Batch(b"2")))
-    await settled()
-    assert written == []
-    gate.set()
-    await second
-
-    assert written == [b"1", b"2"]
+    assert outlet.offer(Batch(b"late"))
+    assert len(one.transport.writes) == 1
 
 
-@pytest.mark.parametrize(
-    "error", [asyncio.CancelledError(), ValueError("inside")], ids=["cancelled", "raised"]
-)
-async def test_what_is_thrown_at_an_unfinished_coroutine_reaches_it(error: BaseException) -> None:
-    seen: list[BaseException] = []
+async def test_a_body_that_is_not_chunked_gets_the_plain_outlet() -> None:
+    one = cycle()
+    await one.send({**START, "headers": [(b"content-length", b"5")]})
 
-    async def waits() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        except BaseException as caught:
-            seen.append(caught)
+    assert type(body_outlet({}, one.send, 1.0)) is BodyOutlet
 
-    coroutine = waits()
-    awaited = coroutine.send(None)
-    finishing = finish(coroutine, awaited)
-    finishing.send(None)
-    with pytest.raises(StopIteration):
-        finishing.throw(error)
 
-    assert seen == [error]
+async def test_h11_gets_the_plain_outlet() -> None:
+    one = cycle("h11")
+    await one.send(START)
+
+    assert type(body_outlet({}, one.send, 1.0)) is BodyOutlet
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 65536])
+async def test_a_shared_chunk_is_what_uvicorn_would_have_sent(size: int) -> None:
+    one = cycle()
+    await one.send(START)
+    outlet = body_outlet({}, one.send, 1.0)
+    batch = Batch(b"x" * size)
+
+    assert outlet.offer(batch)
+    await outlet.send(batch)
+
+    assert one.transport.writes[-1] == one.transport.writes[-2] == batch.wire
 
 
 async def test_a_hub_feeds_uvicorn_without_a_task_for_each_reader(
@@ -289,7 +278,7 @@ async def test_a_shared_frame_is_what_uvicorn_would_have_sent(size: int) -> None
     await outlet.send(batch)
 
     assert transport.writes[-2] == transport.writes[-1] == text_frame(b"x" * size)
-    assert batch.frame == transport.writes[-1]
+    assert batch.wire == transport.writes[-1]
     await close(protocol)
 
 

@@ -17,7 +17,7 @@ class SlowReader(Exception):  # noqa: N818 - what happened, not a fault of ours
 class Batch:
     """Bytes that one send carries, shared by all readers that stand at the same place of the same view."""
 
-    __slots__ = ("data", "frame", "is_last", "message", "seq", "state", "told")
+    __slots__ = ("data", "is_last", "message", "seq", "state", "told", "wire")
 
     def __init__(
         self, data: bytes, seq: int = 0, told: int = 0, state: object = None, *, is_last: bool = False
@@ -34,8 +34,8 @@ class Batch:
         """True where it holds the terminal record of the view's run."""
         self.message: Message | None = None
         """The ASGI message of it, once an outlet has made it."""
-        self.frame: bytes | None = None
-        """The WebSocket frame of it, once an outlet has made it."""
+        self.wire: bytes | None = None
+        """Its bytes on a connection, framed, once an outlet has made them."""
 
 
 class Outlet:
@@ -84,14 +84,11 @@ class Outlet:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                await self._send_one(message)
+                await self._send(message)
         except TimeoutError:
             if limit.expired():
                 raise SlowReader from None
             raise
-
-    async def _send_one(self, message: Message) -> None:
-        await self._send(message)
 
 
 class BodyOutlet(Outlet):

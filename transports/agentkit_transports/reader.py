@@ -163,13 +163,24 @@ class Reader:
             self._on_end(reason)
 
     def take(self, batch: Batch) -> bool:
-        """Write a batch, or give the reader a task that will. Returns whether bytes were written."""
-        if batch.data and not self._offer(batch):
-            if not self.is_closed:
-                self.pump()
-            return False
-        self._pass(batch)
+        """Write a batch, or give the reader a task that will. Returns whether bytes were written.
+
+        The hot path of every delivery, hence in one piece.
+        """
+        if batch.data:
+            try:
+                if not self._outlet.offer(batch):
+                    self.pump()
+                    return False
+            except Exception as error:
+                self._fail(error)
+                return False
+        self.seq = batch.seq
+        self.state = batch.state
+        if batch.told:
+            self.told = batch.told
         if batch.is_last:
+            self._is_past = True
             self.pump()  # it has the end to tell
         elif batch.told != batch.seq and self._owes_position():
             self._tell(self._position())
@@ -187,19 +198,17 @@ class Reader:
 
     def _tell(self, batch: Batch) -> None:
         """Write what can as well be left out."""
-        if batch.data and self._offer(batch):
-            self.told = self.seq
-
-    def _offer(self, batch: Batch) -> bool:
-        """Write at once; False where that was not possible, or the reader is over."""
         try:
-            return self._outlet.offer(batch)
-        except OSError:
-            pass
-        except Exception:
-            logger.exception("writing to a reader of %s failed", self._group.topic.path)
+            if batch.data and self._outlet.offer(batch):
+                self.told = self.seq
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """End a reader whose connection does not take bytes any more."""
+        if not isinstance(error, OSError):
+            logger.error("writing to a reader of %s failed", self._group.topic.path, exc_info=error)
         self.finish("gone")
-        return False
 
     def pump(self) -> None:
         """Give the reader a task until it has caught up."""
@@ -212,14 +221,6 @@ class Reader:
         self._work = None
         self.is_live = True
         self._group.live[self] = None
-
-    def _pass(self, batch: Batch) -> None:
-        self.seq = batch.seq
-        self.state = batch.state
-        if batch.told:
-            self.told = batch.told
-        if batch.is_last:
-            self._is_past = True
 
     def _owes_position(self) -> bool:
         return self.seq - self.told >= self._group.settings.position_records
@@ -279,7 +280,10 @@ class Reader:
         if batch.data:
             await self._outlet.send(batch)
             self._group.stats.written += 1
-        self._pass(batch)
+        self.seq = batch.seq
+        self.state = batch.state
+        self.told = batch.told or self.told
+        self._is_past = batch.is_last
         if self._owes_position():
             await self._send(self._position())
 
