@@ -30,7 +30,7 @@ class StepResult:
 
 
 StopCondition: TypeAlias = Callable[[Sequence[StepResult]], bool | Awaitable[bool]]
-"""Asked after each step that had calls, with all steps so far: shall the run end here, without another model request?"""
+"""Asked after each step that another one would follow, with all steps so far: shall the run end here?"""
 
 
 def step_count_is(count: int) -> StopCondition:

@@ -224,11 +224,11 @@ class Run:
             results = await self._run_calls(uses) if uses else None
             if self.pending:
                 return "suspended"
-            ended = await self._end_step(step, results)
+            goes_on = any(use.complete for use in uses) or step.finish == "pause"
+            ended = await self._end_step(step, results, goes_on=goes_on)
             if ended:
                 return ended
-            goes_on = any(use.complete for use in uses) or step.finish == "pause" or self._steering
-            if not goes_on and await self._is_answer(step):
+            if not goes_on and not self._steering and await self._is_answer(step):
                 return "completed"
             step = None
 
@@ -312,7 +312,7 @@ class Run:
             await self.publish([ToolResult(self.id, self._number, now, result) for result in results])
         return message
 
-    async def _end_step(self, step: StepResult, results: Message | None) -> str:
+    async def _end_step(self, step: StepResult, results: Message | None, *, goes_on: bool) -> str:
         """Tell the step's end, and return why the run ends with it, or ""."""
         spec = self.spec
         self._steps.append(
@@ -324,7 +324,7 @@ class Run:
         hook = spec.hooks.after_step
         if hook is not None and await self._obey(await ask("after_step", lambda: hook(self._context()))):
             return "hook_stop"
-        if results is not None:
+        if goes_on:
             met = await first_met(spec.stop_when, self._steps)
             if met is not None:
                 self._reason = met
