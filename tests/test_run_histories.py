@@ -255,4 +255,4 @@ def test_a_thread_and_its_runs_end_right_in_any_order() -> None:
 @pytest.mark.full
 @pytest.mark.timeout(300)
 def test_a_thread_and_its_runs_end_right_in_very_many_orders() -> None:
-    run_state_machine_as_test(Life, settings=settings(max_examples=1000, stateful_step_count=50))
+    run_state_machine_as_test(Life, settings=settings(max_examples=300, stateful_step_count=50))
