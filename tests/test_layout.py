@@ -67,6 +67,24 @@ def test_no_module_hides_an_import_from_the_running_program() -> None:
     assert hiding == []
 
 
+def dialect_of(module: str) -> str:
+    """Whose file in `dialects/` this is; "" for a neutral one, which serves several."""
+    owners = ("anthropic", "openai_responses", "openai_chat", "gemini", "ollama")
+    return next((owner for owner in owners if module.startswith(owner)), "")
+
+
+@pure
+def test_no_part_of_a_dialect_knows_another_dialect() -> None:
+    knowing = []
+    for path in sorted((PACKAGES["agentkit"] / "dialects").glob("*.py")):
+        named = re.findall(r"agentkit\.dialects(?:\.| import )(\w+)", path.read_text())
+        others = {dialect_of(name) for name in named} - {"", dialect_of(path.stem)}
+        if path.stem != "table" and others:
+            knowing.append((path.name, sorted(others)))
+
+    assert knowing == []
+
+
 @pure
 def test_every_package_is_typed() -> None:
     assert [name for name, path in PACKAGES.items() if not (path / "py.typed").is_file()] == []

@@ -25,10 +25,10 @@ from agentkit.chunks import (
 from agentkit.content import Usage, valid_text
 from agentkit.dialects import gemini_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target, made_id, parse_payload, state_text
+from agentkit.dialects.blocks import Blocks
+from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.gemini_arguments import PartialArguments, json_text
 from agentkit.dialects.gemini_request import MADE_UP, NAME, SIGNATURE
-from agentkit.dialects.openai_chat_blocks import Blocks
-from agentkit.dialects.openai_chat_errors import classify, read_fault, status_fault
 from agentkit.errors import WireError, quote
 from agentkit.model import ModelRequest
 

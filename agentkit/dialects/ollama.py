@@ -20,9 +20,9 @@ from agentkit.chunks import (
 from agentkit.content import Usage, valid_text
 from agentkit.dialects import ollama_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target, made_id, parse_payload
+from agentkit.dialects.blocks import Blocks
+from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.ollama_request import NAME
-from agentkit.dialects.openai_chat_blocks import Blocks
-from agentkit.dialects.openai_chat_errors import classify, read_fault, status_fault
 from agentkit.dialects.think_tags import ThinkTags
 from agentkit.errors import WireError, quote
 from agentkit.model import ModelRequest

@@ -1,12 +1,12 @@
 """OpenAI's chat completions, and what many endpoints made of it.
 
-Pure. The face of the dialect: sending is in `openai_chat_request`, reading in `openai_chat_decoder`, errors in `openai_chat_errors`.
+Pure. The face of the dialect: sending is in `openai_chat_request`, reading in `openai_chat_decoder`, errors in `fault_words`.
 Source: platform.openai.com/docs/api-reference/chat (read 2026-11-30); the recorded streams of 25 endpoints.
 """
 
 from typing import Literal
 
-from agentkit.dialects import openai_chat_errors, openai_chat_request
+from agentkit.dialects import fault_words, openai_chat_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target
 from agentkit.dialects.openai_chat_decoder import NAME, ChatDecoder
 from agentkit.model import ModelRequest
@@ -36,7 +36,7 @@ class OpenAIChat:
 
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read the body of an answer whose status is not 200; any text is read without raising."""
-        return openai_chat_errors.status_fault(status, body)
+        return fault_words.status_fault(status, body)
 
 
 DIALECT = OpenAIChat()

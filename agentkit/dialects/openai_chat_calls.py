@@ -13,7 +13,7 @@ from typing import Any, Final
 from agentkit.chunks import BlockEndChunk, Chunk, ToolUseChunk
 from agentkit.content import valid_text
 from agentkit.dialects.base import SurrogateJoiner, state_text
-from agentkit.dialects.openai_chat_blocks import Blocks
+from agentkit.dialects.blocks import Blocks
 
 FORMAT: Final = "openai-chat"
 """The format label of a call's state: its `extra_content`, in which Gemini's chat endpoint puts the signature it wants back."""

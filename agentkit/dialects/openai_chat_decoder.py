@@ -18,11 +18,11 @@ from agentkit.chunks import (
 )
 from agentkit.content import valid_text
 from agentkit.dialects.base import parse_payload
-from agentkit.dialects.openai_chat_blocks import Blocks
+from agentkit.dialects.blocks import Blocks
+from agentkit.dialects.fault_words import classify, looks_like_error, read_fault, real_error
 from agentkit.dialects.openai_chat_calls import ToolCalls
 from agentkit.dialects.openai_chat_content import image_chunk, joined_text
 from agentkit.dialects.openai_chat_details import ReasoningDetails
-from agentkit.dialects.openai_chat_errors import classify, looks_like_error, read_fault, real_error
 from agentkit.dialects.openai_chat_finish import FINISH
 from agentkit.dialects.openai_chat_usage import read_usage
 from agentkit.dialects.think_tags import ThinkTags

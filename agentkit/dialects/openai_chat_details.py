@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from agentkit.chunks import Chunk, ThinkingChunk
 from agentkit.dialects.base import SurrogateJoiner, state_text
-from agentkit.dialects.openai_chat_blocks import Blocks
+from agentkit.dialects.blocks import Blocks
 
 FORMAT: Final = "openrouter"
 """The format label of signatures and states that come this way."""

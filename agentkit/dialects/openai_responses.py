@@ -21,7 +21,7 @@ from agentkit.chunks import (
 from agentkit.content import Usage, valid_text
 from agentkit.dialects import openai_responses_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target, parse_payload
-from agentkit.dialects.openai_chat_errors import classify, read_fault, status_fault
+from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.openai_responses_items import NAME, Items, kind_of, object_of, release, text_of
 from agentkit.errors import MAX_QUOTED, WireError, quote
 from agentkit.model import ModelRequest

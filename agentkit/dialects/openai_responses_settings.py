@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agentkit.content import JsonValue
 from agentkit.dialects.base import Target
-from agentkit.dialects.openai_chat_schema import strict_schema
+from agentkit.dialects.strict_schema import strict_schema
 from agentkit.errors import ConfigurationError, quote
 from agentkit.model import ModelRequest
 from agentkit.reasoning import BUDGETS, EFFORTS, Effort, ReasoningSetting

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit.accumulators import Response
 from agentkit.chunks import BlockEndChunk, Chunk, ToolUseChunk
-from agentkit.dialects.openai_chat_blocks import Blocks
+from agentkit.dialects.blocks import Blocks
 from agentkit.dialects.openai_chat_calls import ToolCalls
 
 pytestmark = pytest.mark.pure

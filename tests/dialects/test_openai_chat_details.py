@@ -8,7 +8,7 @@ import pytest
 from agentkit.accumulators import Response
 from agentkit.chunks import BlockEndChunk, Chunk, TextChunk, ThinkingChunk
 from agentkit.content import ThinkingBlock
-from agentkit.dialects.openai_chat_blocks import Blocks
+from agentkit.dialects.blocks import Blocks
 from agentkit.dialects.openai_chat_details import ReasoningDetails
 
 pytestmark = pytest.mark.pure

@@ -1,4 +1,4 @@
-"""Read the errors of chat endpoints: bodies of refused requests, and errors inside of a stream.
+"""Read the errors of providers by their words: bodies of refused requests, and errors inside of a stream.
 
 Pure. Hardly two servers agree on the shape, so any JSON and any text is read; and their codes are no vocabulary, so what went wrong is
 told by status, code and words together. Nothing here raises.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.dialects.base import StatusFault
-from agentkit.dialects.openai_chat_errors import MAX_MESSAGE, status_fault
+from agentkit.dialects.fault_words import MAX_MESSAGE, status_fault
 
 pytestmark = pytest.mark.pure
 

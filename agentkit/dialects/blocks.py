@@ -1,6 +1,6 @@
-"""Give the deltas of a chat answer their blocks.
+"""Give deltas their blocks in dialects whose wire has no block borders.
 
-Pure. The wire says no block borders: a run of deltas of one kind is one block, another kind ends it, and indexes are dense by first
+Pure; for chat, Gemini and Ollama. A run of deltas of one kind is one block, another kind ends it, and indexes are dense by first
 sight over all kinds. Text leaves here as valid Unicode: surrogate halves that a provider split over deltas are joined.
 """
 

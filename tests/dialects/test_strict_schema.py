@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agentkit.dialects.openai_chat_schema import strict_schema
+from agentkit.dialects.strict_schema import strict_schema
 
 pytestmark = pytest.mark.pure
 
