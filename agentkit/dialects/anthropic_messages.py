@@ -34,6 +34,7 @@ from agentkit.dialects.anthropic_blocks import (
     word_member,
 )
 from agentkit.dialects.anthropic_request import encode_request
+from agentkit.dialects.anthropic_second_try import without_refused_thinking
 from agentkit.dialects.base import (
     Decoder,
     HTTPParts,
@@ -336,6 +337,12 @@ class AnthropicMessages:
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the headers that carry the key."""
         return {"x-api-key": key}
+
+    def second_try(self, request: ModelRequest, target: Target, status: int, body: str) -> HTTPParts | None:
+        """Return the request without thinking that was refused, or None where the answer is about something else."""
+        return without_refused_thinking(
+            encode_request(request, target), status, self.status_fault(status, body).message
+        )
 
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read an error body; see `Dialect.status_fault`."""

@@ -22,13 +22,13 @@ def is_built(case: dict[str, Any]) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test of `stream_case` or `replay_case` one run a case."""
-    for kind in ("stream", "replay"):
+    """Give a test of `stream_case`, `replay_case` or `exchange_case` one run a case."""
+    for kind in ("stream", "replay", "exchange"):
         if f"{kind}_case" in metafunc.fixturenames:
             found = [
                 pytest.param((folder, case), id=case["id"])
                 for folder, case in load_cases(metafunc.config)
-                if case["kind"] == kind and is_built(case)
+                if (case["kind"] == kind or kind in case) and is_built(case)
             ]
             missing = pytest.mark.skip(reason=f"no {kind} cases at {metafunc.config.getoption('cases')}")
             metafunc.parametrize(f"{kind}_case", found or [pytest.param(None, id="none", marks=missing)])
@@ -40,7 +40,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = Counter(f"{case['dialect']} {case['kind']}" for case in cases if not is_built(case))
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items())) or "none"
     terminalreporter.write_line(f"bug cases not collected, their dialect is not built: {told}")
-    exchanges = sum("exchange" in case for case in cases if is_built(case))
-    terminalreporter.write_line(
-        f"replay cases of which only the first request is checked (exchange): {exchanges}"
-    )

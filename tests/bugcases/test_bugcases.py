@@ -1,7 +1,7 @@
 """Every public fault of `README.md` stays mended, for the dialects that are built.
 
 Stream cases are decoded as they say, and also cut anywhere. Replay cases are put into our messages and encoded; their conditions are
-checked on the JSON body of the first request. What a case does after a refusal (`exchange`) needs a client.
+checked on the JSON body of the first request. What follows a refusal (`exchange`) goes through the real client.
 """
 
 import copy
@@ -13,9 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx2
 import pytest
 
 from agentkit.chunks import Chunk
+from agentkit.client import StreamingClient
 from agentkit.content import (
     Block,
     Message,
@@ -29,8 +32,10 @@ from agentkit.content import (
 )
 from agentkit.dialects.base import Profile, Target, state_text
 from agentkit.dialects.table import DIALECTS
+from agentkit.errors import ModelStatusError
 from agentkit.events import Event, Reasoning
 from agentkit.model import ModelRequest, ToolSpec
+from agentkit.pace import RetryPolicy
 from agentkit.reading import STATE_MEMBERS, decode_body, read_chunks
 from agentkit.reasoning import ReasoningSetting
 from agentkit.step_events import StepEvents
@@ -328,6 +333,102 @@ def test_a_replay_leaves_the_history_as_it_is(replay_case: tuple[Path, Json]) ->
     DIALECTS[case["dialect"]].encode(request, target_of(case))
 
     assert dump_messages(request.messages) == before
+
+
+ACCEPTED: dict[str, str] = {
+    "anthropic-messages": 'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\ndata: {"type":"message_stop"}\n\n',
+    "openai-responses": 'data: {"type":"response.completed","response":{"status":"completed","output":[]}}\n\n',
+    "openai-chat": 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+    "gemini": 'data: {"candidates":[{"content":{"parts":[]},"finishReason":"STOP"}]}\n\n',
+    "ollama": '{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n',
+}
+"""The shortest answer that a dialect calls whole."""
+
+
+class Exchange:
+    """A provider that answers as a case's `exchange` says, and keeps what it was asked."""
+
+    def __init__(self, case: Json) -> None:
+        self.dialect = case["dialect"]
+        self.steps: list[Json] = case["exchange"]
+        self.bodies: list[Json] = []
+        self.wrong: list[str] = []
+
+    def answer(self, request: httpx2.Request) -> httpx2.Response:
+        body = json.loads(request.content)
+        place = len(self.bodies)
+        self.bodies.append(body)
+        step = self.steps[min(place, len(self.steps) - 1)]
+        if place < len(self.steps) or step.get("every_attempt"):
+            refused = True
+        else:
+            refused = False
+            wanted = step.get("next_any_of", ())
+            unmet = [replay_differences(conditions, body) for conditions in wanted]
+            if wanted and all(unmet):
+                self.wrong.append(f"attempt {place + 1}: {unmet}")
+        if refused:
+            return httpx2.Response(step["reply"]["status"], json=step["reply"]["body"])
+        return httpx2.Response(
+            200, text=ACCEPTED[self.dialect], headers={"content-type": "text/event-stream"}
+        )
+
+
+async def ask(case: Json, exchange: Exchange) -> ModelStatusError | None:
+    """Make the case's request through the real client, and return how it was refused in the end."""
+    client = StreamingClient(
+        DIALECTS[case["dialect"]],
+        target_of(case),
+        "http://provider.test",
+        transport=lambda: httpx2.MockTransport(exchange.answer),
+        retry=RetryPolicy(base=0.001),
+    )
+    try:
+        async with client.stream(request_of(case)) as answer:
+            while await answer.next():
+                pass
+    except ModelStatusError as error:
+        return error
+    return None
+
+
+@pytest.mark.anyio
+async def test_a_refusal_is_followed_as_the_case_says(exchange_case: tuple[Path, Json]) -> None:
+    _, case = exchange_case
+    exchange, expected = Exchange(case), case["expected"]
+
+    with anyio.fail_after(5):
+        error = await ask(case, exchange)
+
+    assert exchange.wrong == []
+    assert replay_differences(case, exchange.bodies[0]) == []
+    most = [step["max_attempts"] for step in exchange.steps if "max_attempts" in step]
+    assert len(exchange.bodies) <= min([*most, expected.get("attempts_at_most", 99)])
+    match expected.get("request_accepted"):
+        case True:
+            assert (error, len(exchange.bodies)) == (None, 1)
+        case "on second attempt":
+            assert (error, len(exchange.bodies)) == (None, 2)
+        case None:
+            assert error is not None
+            assert error.status == expected["error"]["status"]
+        case other:
+            pytest.fail(f"unknown expectation {other!r}")
+
+
+@pytest.mark.anyio
+async def test_a_provider_that_refuses_for_ever_is_asked_twice_at_most(
+    exchange_case: tuple[Path, Json],
+) -> None:
+    _, case = exchange_case
+    exchange = Exchange({**case, "exchange": [{**step, "every_attempt": True} for step in case["exchange"]]})
+
+    with anyio.fail_after(5):
+        error = await ask(case, exchange)
+
+    assert error is not None
+    assert len(exchange.bodies) == 2
+    assert exchange.bodies[0] != exchange.bodies[1]
 
 
 def replay_differences(conditions: Json, body: Json) -> list[str]:
