@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from agentkit.content import JsonValue
 from agentkit.log import Topic
-from agentkit_server.inputs import read_input
+from agentkit_server.inputs import read_input, read_text
 from agentkit_server.service import RunOrder, Service
 from agentkit_transports.asgi import Scope
 from agentkit_transports.encoder import Exposure
@@ -75,9 +75,13 @@ class SocketBackend:
         return {"run": record.run, "status": record.status}
 
     async def steer(self, identity: Identity, topic: Topic, request: Steer) -> Mapping[str, JsonValue]:  # noqa: ARG002
-        """Refuse: not built."""
-        raise ProblemError(Problem(501, "not_supported", "steering is not supported yet"))
+        """Put a message into a run; the outcome is an event."""
+        steering = await self._service.steer(topic, request.run, read_text(request.input))
+        return {"run": request.run, "steering": steering}
 
     async def approve(self, identity: Identity, topic: Topic, request: Approve) -> Mapping[str, JsonValue]:  # noqa: ARG002
-        """Refuse: not built."""
-        raise ProblemError(Problem(501, "not_supported", "approvals are not supported yet"))
+        """Decide a call; the outcome is an event."""
+        record = await self._service.approve(
+            topic, request.run, request.approval, approved=request.approved, reason=request.reason
+        )
+        return {"run": record.run, "approval": request.approval}

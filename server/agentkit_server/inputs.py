@@ -45,6 +45,21 @@ class CancelBody(_Strict):
     reason: Annotated[str, Field(max_length=200)] = ""
 
 
+class SteerBody(_Strict):
+    """`POST …/steer`."""
+
+    input: JsonValue
+    """Text (see `read_text`)."""
+
+
+class ApprovalBody(_Strict):
+    """`POST …/approvals/{id}`."""
+
+    approved: bool
+    reason: Annotated[str, Field(max_length=4096)] = ""
+    """Told to the model where the call is denied."""
+
+
 class _Text(_Strict):
     type: Literal["text"]
     text: str
@@ -77,6 +92,18 @@ class _Document(_Strict):
 _BLOCKS: TypeAdapter[list[_Text | _Image | _Document]] = TypeAdapter(
     list[Annotated[_Text | _Image | _Document, Field(discriminator="type")]]
 )
+
+
+def read_text(value: Any, field: str = "input") -> str:
+    """Return what is put into a run: text only.
+
+    Raises:
+        ProblemError: 422, naming the member at fault.
+    """
+    text = read_input(value, field)
+    if not isinstance(text, str):
+        raise _invalid(field, "should be text")
+    return text
 
 
 def read_input(value: Any, field: str = "input") -> str | list[Block]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from agentkit.agent import Agent
+from agentkit.approvals import approval_id
 from agentkit.background import Work, spawn
 from agentkit.content import Block, JsonValue
 from agentkit.engine import Engine, Signal
@@ -113,11 +114,52 @@ class Service:
             )
         except ThreadBusy as error:
             raise ProblemError(Problem(409, error.code, str(error))) from None
+        self._hold(handle)
+        await anyio.lowlevel.checkpoint()  # the run is listening for a cancel from its first step on
+        return handle
+
+    def _hold(self, handle: AgentRun) -> None:
+        """Know a run that goes on here, so that a drain can wait for it."""
         work = handle.begin()
         self._runs[handle.id] = handle, work
         spawn(lambda: self._forget(handle.id, work), name=f"end of {handle.id}")
-        await anyio.lowlevel.checkpoint()  # the run is listening for a cancel from its first step on
-        return handle
+
+    async def steer(self, topic: Topic, run: str, text: str) -> str:
+        """Put a user's message into a run at its next step boundary, and return the message's id. The outcome is an event.
+
+        Raises:
+            ProblemError: 404, 409 the run has ended, or waits for a person in no process.
+        """
+        record = await self.record(topic, run)
+        if record.status in ENDED or record.status == "suspended":
+            raise ProblemError(
+                Problem(409, "not_running", f"the run is {record.status}: it takes no message")
+            )
+        return await self._usable(topic.agent).steer(run, text, thread=topic.thread, owner=topic.owner)
+
+    async def approve(
+        self, topic: Topic, run: str, approval: str, *, approved: bool, reason: str = ""
+    ) -> RunRecord:
+        """Decide a call that waits for a person; the first decision stands. The outcome is an event.
+
+        Raises:
+            ProblemError: 404, no such run, or no such approval of a suspended one.
+        """
+        record = await self.record(topic, run)
+        if record.status == "suspended":
+            asked = {approval_id(run, record.step, use.id) for use in record.pending}
+            if approval not in asked:
+                raise ProblemError(
+                    Problem(404, "not_found", "no such approval of this run", field="approval")
+                )
+        if record.status not in ENDED:
+            agent = self._usable(topic.agent)
+            resumed = await agent.approve(
+                run, approval, approved=approved, reason=reason, thread=topic.thread, owner=topic.owner
+            )
+            if resumed is not None:
+                self._hold(resumed)
+        return record
 
     async def cancel(self, topic: Topic, run: str, reason: str = "") -> RunRecord:
         """Ask a run to stop, and return what is known of it now. One that has ended stays as it is.
@@ -126,9 +168,11 @@ class Service:
             ProblemError: 404.
         """
         record = await self.record(topic, run)
-        if record.status not in ENDED:
-            signal = Signal("cancel", {"reason": reason or "a client asked"})
-            await self.engine.control.send(topic, run, signal)
+        said = reason or "a client asked"
+        if record.status == "suspended":
+            await self._usable(topic.agent).cancel(run, thread=topic.thread, owner=topic.owner, reason=said)
+        elif record.status not in ENDED:
+            await self.engine.control.send(topic, run, Signal("cancel", {"reason": said}))
         return record
 
     async def record(self, topic: Topic, run: str) -> RunRecord:

@@ -1,12 +1,14 @@
 """Who may open a socket: anybody, but no page of another site."""
 
+import anyio
 import pytest
+from server.deciding import asked, make_app
 
 from agentkit_server import Application
 from agentkit_server.backend import SocketBackend
 from agentkit_transports.asgi import Scope
 from agentkit_transports.problem import ProblemError
-from agentkit_transports.session import Approve, Steer
+from agentkit_transports.session import Approve, StartRun, Steer
 
 pytestmark = pytest.mark.anyio
 
@@ -52,11 +54,33 @@ async def test_pages_of_other_sites_may_not(app: Application, origin: str) -> No
         await SocketBackend(app.service).identify(scope(app, origin))
 
 
-async def test_what_is_not_built_says_so(app: Application) -> None:
-    backend = SocketBackend(app.service)
-    topic = app.service.topic("planner", "t1")
+async def test_a_run_is_steered_and_its_calls_are_decided_over_the_socket() -> None:
+    app = make_app()
+    backend, topic = SocketBackend(app.service), app.service.topic("risky", "t1")
+    try:
+        with anyio.fail_after(5):
+            run = str((await backend.start_run("", topic, StartRun("1", "risky", "t1", "go")))["run"])
+            steered = await backend.steer("", topic, Steer("2", "risky", "t1", run, "and be quick"))
+            approval = await asked(app, run)
+            decided = await backend.approve(
+                "", topic, Approve("3", "risky", "t1", run, approval, approved=False, reason="no")
+            )
+            record = await app.service.wait(topic, run, 5)
+        messages = await app.service.engine.threads.messages(topic)
+    finally:
+        await app.aclose()
 
-    with pytest.raises(ProblemError, match="501"):
+    assert set(steered) == {"run", "steering"}
+    assert decided == {"run": run, "approval": approval}
+    assert (record.status, record.text) == ("finished", "done")
+    assert [m.text for m in messages if m.role == "user"] == ["go", "and be quick"]
+    assert "denied: no" in str(messages)
+
+
+async def test_of_no_run_nothing_can_be_said(app: Application) -> None:
+    backend, topic = SocketBackend(app.service), app.service.topic("planner", "t1")
+
+    with pytest.raises(ProblemError, match="404"):
         await backend.steer("", topic, Steer("1", "planner", "t1", "r", "x"))
-    with pytest.raises(ProblemError, match="501"):
+    with pytest.raises(ProblemError, match="404"):
         await backend.approve("", topic, Approve("1", "planner", "t1", "r", "a", approved=True))

@@ -1,4 +1,4 @@
-"""Start a run, chat, look at a run, wait for it, stop it."""
+"""Start a run, chat, look at a run, wait for it, steer it, decide its calls, stop it."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -15,7 +15,15 @@ from agentkit.history import RunRecord
 from agentkit.log import NOW, Topic
 from agentkit_server.body import read_json
 from agentkit_server.feed import FeedResponse
-from agentkit_server.inputs import CancelBody, ChatBody, RunBody, read_input
+from agentkit_server.inputs import (
+    ApprovalBody,
+    CancelBody,
+    ChatBody,
+    RunBody,
+    SteerBody,
+    read_input,
+    read_text,
+)
 from agentkit_server.paging import page_of
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import ENDED, THREAD, RunOrder, Service, failure
@@ -34,6 +42,8 @@ def routes(service: Service) -> Iterable[Route]:
         Route(f"{THREAD}/runs", Endpoint(rooms.list), methods=["GET"]),
         Route(f"{THREAD}/runs/{{run}}", Endpoint(rooms.show), methods=["GET"]),
         Route(f"{THREAD}/runs/{{run}}/cancel", Endpoint(rooms.cancel), methods=["POST"]),
+        Route(f"{THREAD}/runs/{{run}}/steer", Endpoint(rooms.steer), methods=["POST"]),
+        Route(f"{THREAD}/runs/{{run}}/approvals/{{approval}}", Endpoint(rooms.approve), methods=["POST"]),
         Route(f"{THREAD}/chat", Endpoint(rooms.chat), methods=["POST"]),
     ]
 
@@ -110,6 +120,19 @@ class _Runs:
             body = await self._read(request, CancelBody)
         record = await self._service.cancel(topic, run, body.reason)
         return JSONResponse({"run": record.run, "status": record.status}, 202)
+
+    async def steer(self, request: Request) -> Response:
+        topic, run = self._topic(request), request.path_params["run"]
+        body = await self._read(request, SteerBody)
+        steering = await self._service.steer(topic, run, read_text(body.input))
+        return JSONResponse({"run": run, "steering": steering}, 202)
+
+    async def approve(self, request: Request) -> Response:
+        topic, run = self._topic(request), request.path_params["run"]
+        approval = request.path_params["approval"]
+        body = await self._read(request, ApprovalBody)
+        await self._service.approve(topic, run, approval, approved=body.approved, reason=body.reason)
+        return JSONResponse({"run": run, "approval": approval}, 202)
 
     def _topic(self, request: Request) -> Topic:
         return self._service.topic(request.path_params["agent"], request.path_params["thread"])
