@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from agentkit.accumulators import Response
-from agentkit.chunks import Chunk, UsageChunk
+from agentkit.chunks import Chunk, ErrorChunk, UsageChunk
 from agentkit.content import (
     JsonValue,
     ProviderBlock,
@@ -20,6 +20,7 @@ from agentkit.content import (
 from agentkit.dialects.base import Dialect, Target
 from agentkit.errors import WireError
 from agentkit.ndjson import NDJSONDecoder
+from agentkit.repair import parse_arguments
 from agentkit.sse import MAX_EVENT_SIZE, SSEDecoder
 
 STATE_MEMBERS: Final = {
@@ -45,7 +46,8 @@ class BodyDecoder:
         """Return the chunks that `data` completes, in order. Data may be cut anywhere.
 
         Raises:
-            WireError: framing or payload are broken. Chunks of the same read that came before are returned first; the next call raises.
+            WireError: framing or payload are broken. Chunks of the same read that came before, and what was held back for the next, are
+                returned first; then the next call raises.
         """
         return self._take(data, ended=False)
 
@@ -73,9 +75,20 @@ class BodyDecoder:
                 out += self._decoder.close()
         except WireError as fault:
             self._fault = fault
+            out += self._held_back()
             if not out:
                 raise
         return out
+
+    def _held_back(self) -> list[Chunk]:
+        """Return what the dialect's decoder had taken and not given out: what came before a fault stays good."""
+        try:
+            chunks = self._decoder.close()
+        except WireError:
+            return []  # the first fault is the one that is told
+        return [
+            chunk for chunk in chunks if not (isinstance(chunk, ErrorChunk) and chunk.kind == "truncated")
+        ]
 
     @property
     def fault(self) -> WireError | None:
@@ -185,7 +198,9 @@ def _state(block: ThinkingBlock | ProviderBlock) -> dict[str, JsonValue]:
 def _tool(block: ToolUseBlock) -> dict[str, JsonValue]:
     out: dict[str, JsonValue] = {"id": block.id, "name": block.name}
     try:
-        out["args"] = json.loads(block.input if block.input.strip() else "{}") if block.complete else None
+        out["args"] = (
+            parse_arguments(block.input if block.input.strip() else "{}") if block.complete else None
+        )
     except (ValueError, RecursionError):
         out["args"] = None
     if out["args"] is None:

@@ -5,8 +5,10 @@ dialects' matter. It does not judge text or thinking.
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from agentkit.content import Block, Message, TextBlock, ToolResultBlock, ToolUseBlock, plain
 
@@ -19,11 +21,29 @@ def parsed_input(call: ToolUseBlock) -> dict[str, object] | None:
     if not call.input.strip():
         return {}
     try:
-        value = json.loads(call.input)
+        value = parse_arguments(call.input)
     except (ValueError, RecursionError):
         return None
     # JSON can escape half a surrogate pair; no request that holds one is accepted.
     return plain(value) if isinstance(value, dict) else None
+
+
+def parse_arguments(text: str) -> Any:
+    """Return the JSON value of a call's arguments.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    """Return a number that JSON has; Python's parser also takes NaN, Infinity and what is too large, which no request can hold."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no number of JSON")
+    return value
 
 
 def is_whole(call: ToolUseBlock) -> bool:

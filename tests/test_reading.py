@@ -17,7 +17,8 @@ from agentkit.chunks import (
     UsageChunk,
 )
 from agentkit.content import JsonValue, Usage
-from agentkit.dialects.base import Decoder, HTTPParts, StatusFault, Target
+from agentkit.dialects.base import Decoder, HTTPParts, Profile, StatusFault, Target
+from agentkit.dialects.table import DIALECTS
 from agentkit.errors import WireError
 from agentkit.model import ModelRequest
 from agentkit.reading import BodyDecoder, decode_body, is_broken, read_chunks, read_stream
@@ -103,6 +104,33 @@ def test_what_came_before_a_fault_is_given_out_at_every_cut(dialect: Echo, body:
             decoder.feed(b"data: c\n\n")
 
 
+@pytest.mark.parametrize("body", [b"data: a\n\ndata: !\n\n", b"data: !\n\n", b"data: " + b"x" * 200], ids=str)
+def test_what_a_decoder_held_back_is_not_lost_to_a_fault(body: bytes) -> None:
+    decoder = BodyDecoder(Echo(end="held"), TARGET, max_event_size=100)
+
+    chunks = decoder.feed(body)
+
+    assert chunks[-1] == TextChunk("held")
+    assert isinstance(decoder.fault, WireError)
+    with pytest.raises(WireError):
+        decoder.close()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        pytest.param("openai-chat", b'data: {"choices":[{"delta":{"content":"a<thi"}}]}\n\ndata: {\n\n', id="half a tag"),
+        pytest.param("openai-chat", b'data: {"choices":[{"delta":{"content":"a\\ud83d"}}]}\n\ndata: {\n\n', id="half a character"),
+        pytest.param("ollama", b'{"message":{"content":"a<thi"}}\n{\n', id="half a tag of Ollama"),
+    ],
+)  # fmt: skip
+def test_a_real_decoder_gives_out_what_it_held_back_before_broken_bytes(dialect: str, body: bytes) -> None:
+    found = read_stream(DIALECTS[dialect], Target("test", "demo", Profile(think_tags=True)), [body])
+
+    assert found["text"] in ("a<thi", "a\ufffd")
+    assert is_broken(found)
+
+
 def reading(**members: JsonValue) -> dict[str, JsonValue]:
     nothing: dict[str, JsonValue] = {
         "text": "", "thinking": [], "tools": [], "provider": [], "text_signatures": [], "refusal": None,
@@ -143,6 +171,9 @@ READINGS: dict[str, tuple[list[Chunk], dict[str, JsonValue]]] = {
                              reading(tools=[tool(args=None, raw_args="{}", complete=False)], order=["tool"])),
     "call with broken arguments": ([ToolUseChunk("t", "f", "{"), BlockEndChunk()],
                                    reading(tools=[tool(args=None, raw_args="{", complete=False)], order=["tool"])),
+    "call with a number that JSON has not": (
+        [ToolUseChunk("t", "f", '{"a":NaN}'), BlockEndChunk()],
+        reading(tools=[tool(args=None, raw_args='{"a":NaN}', complete=False)], order=["tool"])),
     "call with deep arguments": ([ToolUseChunk("t", "f", "[" * 100_000), BlockEndChunk()],
                                  reading(tools=[tool(args=None, raw_args="[" * 100_000, complete=False)], order=["tool"])),
     "signed call of an item": ([ToolUseChunk("t", "f", "", 0, "s", "gemini", '{"id":"fc_1"}', "openai-responses"), BlockEndChunk()],

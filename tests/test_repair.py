@@ -49,6 +49,8 @@ CASES: dict[str, tuple[list[Message], list[Message]]] = {
                                [said(CALL), results(replace(RESULT, status="interrupted"))]),
     "broken off": ([said(TextBlock("a"), replace(CALL, complete=False)), results(RESULT)], [said(TextBlock("a"))]),
     "nothing but a broken call": ([GO, said(replace(CALL, input="{")), results(RESULT), ON], [GO, ON]),
+    "arguments with a number that JSON has not": ([GO, said(replace(CALL, input='{"a":-Infinity}')), results(RESULT), ON], [GO, ON]),
+    "arguments with a number that is too large": ([GO, said(replace(CALL, input='{"a":1e999}')), results(RESULT), ON], [GO, ON]),
     "empty": ([said(), GO, Message.user([])], [GO]),
     "thinking is not its business": ([said(ThinkingBlock("x"), CALL)], [said(ThinkingBlock("x"), CALL), results(MISSING)]),
 }  # fmt: skip

@@ -194,16 +194,34 @@ def made_id(prefix: str, source: str, number: int) -> str:
 
 
 def state_text(value: object) -> str:
-    """Return opaque provider state as JSON text: compact, ASCII, so that no byte is at the mercy of an encoding."""
-    return json.dumps(value, separators=(",", ":"))
+    """Return opaque provider state as JSON text: compact, ASCII, so that no byte is at the mercy of an encoding.
+
+    Some servers write NaN or Infinity, which is no JSON and which no request can hold: null stands there.
+    """
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        loose = json.dumps(value, separators=(",", ":"))
+        return json.dumps(json.loads(loose, parse_constant=_null), separators=(",", ":"))
 
 
 def state_value(state: str) -> Any:
-    """Return the JSON value of a provider state. Halves of characters, which some providers send and no request can hold, are replaced."""
-    value = json.loads(state)
+    """Return the JSON value of a provider state, as a request can hold it.
+
+    Halves of characters, which some providers send and no request can hold, are replaced; so are numbers that JSON has not.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deeply.
+    """
+    value = json.loads(state, parse_constant=_null)
     if "\\ud" in state.lower():
         value = json.loads(valid_text(json.dumps(value, ensure_ascii=False)))
     return value
+
+
+def _null(_: str) -> None:
+    """Stand for NaN and Infinity."""
 
 
 class SurrogateJoiner:

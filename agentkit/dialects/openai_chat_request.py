@@ -6,10 +6,9 @@ Source: platform.openai.com/docs/api-reference/chat/create, openrouter.ai/docs, 
 """
 
 import hashlib
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from agentkit.content import (
@@ -25,7 +24,7 @@ from agentkit.content import (
     ToolUseBlock,
     valid_text,
 )
-from agentkit.dialects.base import HTTPParts, Target, merged, origin
+from agentkit.dialects.base import HTTPParts, Target, merged, origin, state_value
 from agentkit.dialects.openai_chat_calls import FORMAT as CALL_FORMAT
 from agentkit.dialects.openai_chat_decoder import NAME
 from agentkit.dialects.openai_chat_details import FORMAT as DETAILS_FORMAT
@@ -168,7 +167,7 @@ class _Conversation:
         }
         out: dict[str, Any] = {"id": self._call_id(block.id), "type": "function", "function": function}
         if block.origin == self._own and block.provider_state and block.provider_state_format == CALL_FORMAT:
-            out["extra_content"] = _parsed(block.provider_state)
+            out["extra_content"] = state_value(block.provider_state)
         return out
 
     def _results(self, message: Message) -> list[dict[str, Any]]:
@@ -210,21 +209,5 @@ _LEFT_OUT: Final = {
 
 
 def _entries(state: str | None) -> list[dict[str, Any]]:
-    value = _parsed(state or "[]")
+    value = state_value(state or "[]")
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _parsed(state: str) -> Any:
-    """Return the JSON value of a state, without lone surrogates: some providers send them, no request can."""
-    value = json.loads(state)
-    return _valid(value) if "\\ud" in state.lower() else value
-
-
-def _valid(value: Any) -> Any:
-    if isinstance(value, str):
-        return valid_text(value)
-    if isinstance(value, list):
-        return [_valid(member) for member in value]
-    if isinstance(value, Mapping):
-        return {valid_text(name): _valid(member) for name, member in value.items()}
-    return value
