@@ -5,7 +5,7 @@ Pure: protocols and values only. `client.StreamingClient` is the model that spea
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from agentkit.chunks import Chunk
 from agentkit.content import JsonValue, Message, Origin
@@ -59,6 +59,9 @@ class ModelRequest:
     """JSON Schema of the answer, where the dialect has schemas."""
     provider_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """`{provider: {member: value}}`, merged into the body of that provider's requests. Never changed."""
+    foreign: Literal["drop", "raise"] = "drop"
+    """What becomes of replay state (signatures, opaque state of thinking) that another model made: `drop` leaves it out with its
+    thinking, and a notice says so; `raise` refuses the request with `ForeignSignatureError`."""
 
 
 class ModelStream(Protocol):

@@ -33,6 +33,9 @@ class RunOptions(TypedDict, total=False):
     """`{"effort": …}` or `{"budget": tokens}`; None for the provider's default."""
     provider_options: Mapping[str, Mapping[str, Any]]
     """`{provider: {member: value}}`, merged into that provider's requests; never changed."""
+    foreign: Literal["drop", "raise"]
+    """What becomes of signatures and thinking state that another model made: `drop` (the default) leaves them out with their thinking and
+    tells it, `raise` fails the run with `ForeignSignatureError`."""
     max_tokens: int | None
     """Tokens of one answer at most, as the provider counts them."""
     temperature: float | None
@@ -87,6 +90,9 @@ def make_spec(
     on_approval = options.get("on_approval", "wait")
     if on_approval not in ("wait", "suspend"):
         raise ConfigurationError(f"on_approval is wait or suspend, got {quote(on_approval)}")
+    foreign = options.get("foreign", "drop")
+    if foreign not in ("drop", "raise"):
+        raise ConfigurationError(f"foreign is drop or raise, got {quote(foreign)}")
     output_type = options.get("output_type")
     return RunSpec(
         models,
@@ -106,6 +112,7 @@ def make_spec(
         agent,
         thread,
         dict(options.get("metadata", {})),
+        foreign=foreign,
     )
 
 

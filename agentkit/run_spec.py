@@ -76,6 +76,8 @@ class RunSpec:
     """What a suspended run had used before."""
     text: str = ""
     """What a suspended run had said before."""
+    foreign: Literal["drop", "raise"] = "drop"
+    """What becomes of replay state that another model made; see `ModelRequest.foreign`."""
 
     def request(self, messages: Sequence[Message]) -> ModelRequest:
         """Return the model request that carries these messages."""
@@ -88,6 +90,7 @@ class RunSpec:
             temperature=self.temperature,
             output_schema=self.output.schema if self.output else None,
             provider_options=self.provider_options,
+            foreign=self.foreign,
         )
 
 

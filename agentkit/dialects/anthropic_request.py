@@ -28,7 +28,7 @@ from agentkit.content import (
     valid_text,
 )
 from agentkit.dialects.anthropic_blocks import NAME
-from agentkit.dialects.base import HTTPParts, Profile, Target, merged, origin
+from agentkit.dialects.base import HTTPParts, Profile, Target, check_foreign, merged, origin
 from agentkit.errors import ConfigurationError, quote
 from agentkit.model import ModelRequest, Notice
 from agentkit.reasoning import EFFORTS as EFFORTS_OF_ALL
@@ -55,7 +55,9 @@ def encode_request(request: ModelRequest, target: Target) -> HTTPParts:
 
     Raises:
         ConfigurationError: the dialect cannot say it; the message names the member.
+        ForeignSignatureError: another model's replay state, where the request says `foreign="raise"`.
     """
+    check_foreign(request, origin(NAME, target))
     options = dict(request.provider_options.get(target.provider, {}))
     for taken in ("messages", "stream"):
         if taken in options:

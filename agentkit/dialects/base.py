@@ -14,8 +14,16 @@ from typing import Any, Literal, Protocol
 from pydantic_core import from_json
 
 from agentkit.chunks import Chunk
-from agentkit.content import JsonValue, Origin, valid_text
-from agentkit.errors import WireError, quote
+from agentkit.content import (
+    JsonValue,
+    Origin,
+    ProviderBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    valid_text,
+)
+from agentkit.errors import ForeignSignatureError, WireError, quote
 from agentkit.model import ModelRequest, Notice
 from agentkit.reasoning import Effort
 
@@ -147,6 +155,42 @@ class Dialect(Protocol):
 def origin(dialect: str, target: Target) -> Origin:
     """Return who the blocks of an answer are made by."""
     return Origin(dialect, target.provider, target.model, target.endpoint)
+
+
+def check_foreign(request: ModelRequest, own: Origin) -> None:
+    """Refuse replay state that another model made, where the request wants that (`foreign="raise"`): every encoder asks this first.
+
+    Replay state is what a provider checks or deciphers: signatures, the opaque state of thinking, blocks of its own. Ids of items and words
+    of thinking are none: leaving them out loses nothing that their maker would miss.
+
+    Raises:
+        ForeignSignatureError: there is some; the message names its place and its maker.
+    """
+    if request.foreign == "drop":
+        return
+    for position, message in enumerate(request.messages):
+        for place, block in enumerate(message.content):
+            match block:
+                case ThinkingBlock():
+                    carries = bool(block.signature or block.provider_state)
+                case ProviderBlock():
+                    carries = True
+                case TextBlock() | ToolUseBlock():
+                    carries = bool(block.signature)
+                case _:
+                    continue
+            if carries and block.origin != own:
+                raise ForeignSignatureError(
+                    f"messages[{position}].content[{place}]: the state of a {block.type} block was made by {_named(block.origin)} and "
+                    f"means nothing to {_named(own)}"
+                )
+
+
+def _named(maker: Origin | None) -> str:
+    if maker is None:
+        return "nobody that is known"
+    at = f" at {maker.endpoint}" if maker.endpoint else ""
+    return f"{maker.provider}:{maker.model} ({maker.dialect}){at}"
 
 
 def parse_payload(dialect: str, data: str) -> Any:

@@ -23,7 +23,7 @@ from agentkit.content import (
     ToolUseBlock,
     valid_text,
 )
-from agentkit.dialects.base import HTTPParts, Target, merged, origin, state_value
+from agentkit.dialects.base import HTTPParts, Target, check_foreign, merged, origin, state_value
 from agentkit.dialects.gemini_settings import checks_signatures, settings, wire_options
 from agentkit.errors import ConfigurationError, quote
 from agentkit.model import ModelRequest, Notice
@@ -50,9 +50,11 @@ def encode_request(request: ModelRequest, target: Target) -> HTTPParts:
 
     Raises:
         ConfigurationError: the dialect cannot say it; the message names the member.
+        ForeignSignatureError: another model's replay state, where the request says `foreign="raise"`.
     """
     if not _MODEL.fullmatch(target.model):
         raise ConfigurationError(f"{quote(target.model)} is not a model name of Gemini")
+    check_foreign(request, origin(NAME, target))
     options = wire_options(request.provider_options.get(target.provider, {}))
     if "contents" in options:
         raise ConfigurationError(f"provider_options[{target.provider!r}] must not set 'contents'")

@@ -21,7 +21,7 @@ from agentkit.content import (
     ToolUseBlock,
     valid_text,
 )
-from agentkit.dialects.base import HTTPParts, Target, merged, origin
+from agentkit.dialects.base import HTTPParts, Target, check_foreign, merged, origin
 from agentkit.errors import ConfigurationError
 from agentkit.model import ModelRequest, Notice
 from agentkit.reasoning import ReasoningSetting
@@ -41,7 +41,9 @@ def encode_request(request: ModelRequest, target: Target) -> HTTPParts:
 
     Raises:
         ConfigurationError: the dialect cannot say it; the message names the member.
+        ForeignSignatureError: another model's replay state, where the request says `foreign="raise"`.
     """
+    check_foreign(request, origin(NAME, target))
     options = request.provider_options.get(target.provider, {})
     for taken in ("messages", "stream"):
         if taken in options:

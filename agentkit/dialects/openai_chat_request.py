@@ -24,7 +24,7 @@ from agentkit.content import (
     ToolUseBlock,
     valid_text,
 )
-from agentkit.dialects.base import HTTPParts, Target, merged, origin, state_value
+from agentkit.dialects.base import HTTPParts, Target, check_foreign, merged, origin, state_value
 from agentkit.dialects.openai_chat_calls import FORMAT as CALL_FORMAT
 from agentkit.dialects.openai_chat_decoder import NAME
 from agentkit.dialects.openai_chat_details import FORMAT as DETAILS_FORMAT
@@ -44,7 +44,9 @@ def encode(request: ModelRequest, target: Target) -> HTTPParts:
 
     Raises:
         ConfigurationError: the dialect or the endpoint cannot say it; the message names the member.
+        ForeignSignatureError: another model's replay state, where the request says `foreign="raise"`.
     """
+    check_foreign(request, origin(NAME, target))
     options = request.provider_options.get(target.provider, {})
     for taken in ("messages", "stream"):
         if taken in options:

@@ -24,7 +24,7 @@ from agentkit.content import (
     ToolUseBlock,
     valid_text,
 )
-from agentkit.dialects.base import HTTPParts, Target, merged, origin, state_value
+from agentkit.dialects.base import HTTPParts, Target, check_foreign, merged, origin, state_value
 from agentkit.dialects.openai_responses_items import NAME
 from agentkit.dialects.openai_responses_settings import can_reason, settings
 from agentkit.errors import ConfigurationError
@@ -43,7 +43,9 @@ def encode_request(request: ModelRequest, target: Target) -> HTTPParts:
 
     Raises:
         ConfigurationError: the dialect cannot say it; the message names the member.
+        ForeignSignatureError: another model's replay state, where the request says `foreign="raise"`.
     """
+    check_foreign(request, origin(NAME, target))
     options = request.provider_options.get(target.provider, {})
     for taken in ("input", "stream"):
         if taken in options:
