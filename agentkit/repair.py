@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.content import Block, Message, TextBlock, ToolResultBlock, ToolUseBlock, plain
+from agentkit.errors import quote
 
 INTERRUPTED = "This call was interrupted before it gave a result. What it had already done is not known."
 """What stands for a result that never came. Not a refusal: the model must not read that somebody said no."""
@@ -65,6 +66,13 @@ def open_calls(calls: Iterable[ToolUseBlock], messages: Sequence[Message]) -> li
     turn = max((place for place, message in enumerate(messages) if message.tool_uses), default=-1)
     answered = _results(messages[turn + 1 :])
     return [call for call in calls if call.id not in answered]
+
+
+def unreadable(use: ToolUseBlock) -> str:
+    """Return what the model is told of a call that it has ended and that cannot be read."""
+    if not use.name:
+        return "A call without a name was not run. Make it again, with the name of a tool."
+    return f"Your call of {quote(use.name)} was not run: its arguments are not a JSON object. Make it again."
 
 
 def repair(messages: Sequence[Message]) -> list[Message]:

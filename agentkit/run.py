@@ -16,11 +16,11 @@ import anyio
 
 from agentkit.approvals import Approvals, Decision
 from agentkit.content import JsonValue, Message, RefusalBlock, ToolUseBlock, Usage
+from agentkit.ending import bad_end
 from agentkit.errors import (
     AgentKitError,
     HookError,
     LimitError,
-    ModelError,
     ModelStreamError,
     OutputError,
     RunCancelled,
@@ -28,8 +28,6 @@ from agentkit.errors import (
 )
 from agentkit.events import (
     Event,
-    RunCancelledEvent,
-    RunFailed,
     RunFinished,
     RunNotice,
     RunResumed,
@@ -42,7 +40,7 @@ from agentkit.events import (
 from agentkit.hooks import StepContext, StepControl, ask
 from agentkit.limits import StepResult, first_met
 from agentkit.model_step import ModelStep
-from agentkit.repair import open_calls, repair, runnable
+from agentkit.repair import open_calls, repair, runnable, unreadable
 from agentkit.run_spec import Prepare, Publish, RunResult, RunSpec, Save, Steering, new_id
 from agentkit.tool_calls import CallScope, StepCalls
 
@@ -418,19 +416,7 @@ class Run:
                 await self._guard(error, self._close_calls())
                 await self._guard(error, self._tell_unused_steering())
             self.is_over = True
-            self._termination = "failed"
-            now, text = clock.time(), self.result.text
-            end: RunCancelledEvent | RunFailed
-            if isinstance(error, RunCancelled):
-                self._termination = "cancelled"
-                end = RunCancelledEvent(self.id, 0, now, error.reason, self._usage, text, error)
-            else:
-                if isinstance(error, LimitError):
-                    self._termination = "limit"
-                code = error.code if isinstance(error, AgentKitError) else "internal"
-                said = str(error) if isinstance(error, AgentKitError) else type(error).__name__
-                retryable = isinstance(error, ModelError) and error.retryable
-                end = RunFailed(self.id, 0, now, code, said, retryable, self._usage, text, error)
+            self._termination, end = bad_end(self.id, clock.time(), error, self._usage, self.result.text)
             await self._guard(error, self._publish([end]))
 
     async def _close_model_step(self, error: BaseException) -> None:
@@ -453,10 +439,3 @@ class Run:
             error.add_note(f"the end was not told or kept whole: {type(failure).__name__}: {failure}")
             if not isinstance(failure, AgentKitError):
                 logger.exception("the end of run %s was not told or kept whole", self.id)
-
-
-def unreadable(use: ToolUseBlock) -> str:
-    """Return what the model is told of a call that it has ended and that cannot be read."""
-    if not use.name:
-        return "A call without a name was not run. Make it again, with the name of a tool."
-    return f"Your call of {quote(use.name)} was not run: its arguments are not a JSON object. Make it again."
