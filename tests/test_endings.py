@@ -693,3 +693,40 @@ async def test_a_typed_answer_that_never_fits_has_a_whole_thread() -> None:
         assert await agent.chat("and now?") == "again"
 
     assert faults(model.requests[-1].messages) == []
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["a tool", "a sub-agent's tool"])
+async def test_a_straggler_says_nothing_after_the_end(inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentkit.tool_calls.CANCEL_GRACE", 0.01)
+    release, spoken = anyio.Event(), anyio.Event()
+
+    @tool
+    async def stubborn(context: ToolContext) -> str:
+        """Ignore cancellation, and speak much later."""
+        with anyio.CancelScope(shield=True):
+            await release.wait()
+            await context.progress("still here")
+            spoken.set()
+        return "late"
+
+    engine = MemoryEngine()
+    agent = Agent("a", model=ScriptedModel([Call("stubborn")]), tools=[stubborn], engine=engine)
+    if inside:
+        child = Agent("child", model=agent.models[0], tools=[stubborn], description="Works.")
+        caller = ScriptedModel([Call("child", {"message": "go"})])
+        agent = Agent("a", model=caller, tools=[child.as_tool()], engine=engine)
+    async with nothing_left_behind():
+        with anyio.fail_after(5):
+            run = await agent.start("go")
+            async for event in run.event_stream:
+                if event.type == "tool_execution.started" and (event.parent is not None) == inside:
+                    break
+            run.cancel()
+            with pytest.raises(RunCancelled):
+                await run.result()
+            release.set()
+            await spoken.wait()
+
+        assert run._buffer.events[-1].type == "run.cancelled"
+        page = await engine.log.read(TOPIC, EARLIEST, 999)
+        assert page.records[-1].type == "run.cancelled"
