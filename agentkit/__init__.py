@@ -17,6 +17,7 @@ from agentkit.content import (
 from agentkit.emitter import CallbackEmitter, Emitter, LogEmitter, NullEmitter, TeeEmitter
 from agentkit.errors import (
     AgentKitError,
+    AlreadyStarted,
     AppendRejected,
     ConfigurationError,
     EngineError,
@@ -49,6 +50,7 @@ __all__ = [
     "Agent",
     "AgentKitError",
     "AgentRun",
+    "AlreadyStarted",
     "AppendRejected",
     "Block",
     "CallContext",

@@ -19,7 +19,7 @@ from agentkit.emitter import Emitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
 from agentkit.engines.memory import MemoryEngine
 from agentkit.envelope import MAX_CUSTOM, draft_all, encode
-from agentkit.errors import ConfigurationError, RunCancelled, ThreadBusy, quote
+from agentkit.errors import AlreadyStarted, ConfigurationError, RunCancelled, ThreadBusy, quote
 from agentkit.events import CustomEvent
 from agentkit.generate import OnReasoning
 from agentkit.history import RunRecord, ThreadRecord
@@ -170,11 +170,15 @@ class Agent:
         thread: str = "main",
         on_busy: OnBusy = "queue",
         owner: str = "",
+        idempotency_key: str = "",
         **options: Unpack[RunOptions],
     ) -> AgentRun:
         """Start a run that goes on whoever watches, and return its handle once the engine knows it.
 
+        With an `idempotency_key`, whoever asks again on this thread learns which run there is, wherever it goes on or has ended.
+
         Raises:
+            AlreadyStarted: the key has a run; its id is in `.run`.
             ThreadBusy: the thread has a run, and `on_busy` is `reject`.
             EngineError: the engine cannot be reached.
         """
@@ -185,9 +189,15 @@ class Agent:
         if on_busy == "reject":
             lease = await self.engine.leases.acquire(topic, record.run, wait=False)
             if lease is None:
+                await self._refuse_again(topic, idempotency_key)
                 raise ThreadBusy(f"{topic.path} has a run already")
         try:
-            await self.engine.threads.put_run(topic, record)
+            if idempotency_key:
+                claimed = await self.engine.threads.claim(topic, idempotency_key, record)
+                if claimed != record.run:
+                    raise AlreadyStarted(f"run {claimed} was started with this key", run=claimed)
+            else:
+                await self.engine.threads.put_run(topic, record)
         except BaseException:
             if lease is not None:
                 await self.engine.leases.release(lease)
@@ -195,6 +205,11 @@ class Agent:
         handle = self._handle(topic, spec, on_busy, record=record, lease=lease, detached=True)
         await handle.asked()
         return handle
+
+    async def _refuse_again(self, topic: Topic, key: str) -> None:
+        claimed = await self.engine.threads.claimed(topic, key) if key else None
+        if claimed is not None:
+            raise AlreadyStarted(f"run {claimed} was started with this key", run=claimed)
 
     # having a say in a run
 

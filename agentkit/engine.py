@@ -23,7 +23,16 @@ class Lease:
 
 
 class Leases(Protocol):
-    """One run at a time on a thread, wherever its processes are. Every method raises `EngineError` if it cannot."""
+    """One run at a time on a thread, wherever its processes are. Every method raises `EngineError` if it cannot.
+
+    A lease that its owner does not renew in time is lost. Whichever process finds it writes `run.failed` with code `owner_lost` into
+    the topic's log, once, and keeps the run as failed.
+    """
+
+    @property
+    def heartbeat(self) -> float:
+        """Seconds after which an owner should renew its lease; 0 where a lease lasts as long as its process."""
+        ...
 
     async def acquire(self, topic: Topic, run: str, *, wait: bool) -> Lease | None:
         """Return the lease, or None where another run holds the thread and `wait` is false.

@@ -2,13 +2,14 @@
 
 AgentKitError
 ├─ ConfigurationError        you passed or set something impossible
-├─ ModelError                .provider .model .request_id .retryable .retry_after
+├─ ModelError                .provider .model .request_id .fault .retryable .retry_after
 │  ├─ ModelConnectionError   not reached, or broke before an answer
 │  ├─ ModelStatusError       .status .body (first 2 KiB)
 │  └─ ModelStreamError       the stream said error, or ended without its end; .partial keeps what came
 ├─ WireError                 a peer's bytes break the format that they claim
 ├─ ForeignSignatureError     replay state of one dialect was offered to another
 ├─ ThreadBusy                the thread has a run already, and the caller would not wait
+├─ AlreadyStarted            a run of this idempotency key exists; .run
 ├─ ToolError                 a tool raised, timed out or got arguments that do not fit
 ├─ OutputError               the model's answer does not fit the output type
 ├─ HookError                 a hook raised; the cause is chained
@@ -57,6 +58,7 @@ class ModelError(AgentKitError):
         provider: str = "",
         model: str = "",
         request_id: str = "",
+        fault: str = "",
         retryable: bool = False,
         retry_after: float | None = None,
     ) -> None:
@@ -64,6 +66,10 @@ class ModelError(AgentKitError):
         self.provider = provider
         self.model = model
         self.request_id = request_id
+        self.fault = fault
+        """What went wrong, in one word for all providers: `authentication`, `permission`, `unknown_model`, `not_found`, `context_overflow`,
+        `quota`, `rate_limit`, `safety`, `overloaded`, `timeout`, `conflict`, `invalid_request`, `server_error`; else the provider's own
+        word, or "" where nothing tells it."""
         self.retryable = retryable
         """True where asking again can help."""
         self.retry_after = retry_after
@@ -127,6 +133,17 @@ class ThreadBusy(AgentKitError):  # noqa: N818 - reads as what is so, like RunCa
     """The thread has a run already, and the caller would not wait."""
 
     code = "thread_busy"
+
+
+class AlreadyStarted(AgentKitError):  # noqa: N818 - reads as what is so, like ThreadBusy
+    """A run was started with this idempotency key before: it is the answer to the one who asks again."""
+
+    code = "already_started"
+
+    def __init__(self, message: str, *, run: str) -> None:
+        super().__init__(message)
+        self.run = run
+        """The id of the run that has the key."""
 
 
 class ToolError(AgentKitError):

@@ -115,8 +115,23 @@ class ThreadStore(Protocol):
         """
         ...
 
-    async def put_run(self, topic: Topic, record: RunRecord) -> None:
-        """Keep or replace what is known of a run."""
+    async def put_run(self, topic: Topic, record: RunRecord, *, fence: int | None = None) -> None:
+        """Keep or replace what is known of a run.
+
+        Raises:
+            AppendRejected: the lease was lost.
+        """
+        ...
+
+    async def claim(self, topic: Topic, key: str, record: RunRecord) -> str:
+        """Keep a new run under a key of the caller's, unless the key has one; return the id of the run that has it.
+
+        Whoever asks again with the same key gets the same run, for as long as the engine keeps the key (a day, or the thread's life).
+        """
+        ...
+
+    async def claimed(self, topic: Topic, key: str) -> str | None:
+        """Return the id of the run that has the key, or None."""
         ...
 
     async def get_run(self, topic: Topic, run: str) -> RunRecord | None:

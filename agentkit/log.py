@@ -149,13 +149,35 @@ def new_epoch() -> str:
     return secrets.token_hex(4)
 
 
+def locate(cursor: Cursor, epoch: str, first: int, head: int) -> tuple[int, Gap | None]:
+    """Return after which record a cursor stands in a log that holds `first`…`head` of `epoch`, and what it has lost.
+
+    Any cursor has a place: every engine answers by this one rule.
+    """
+    if cursor == NOW:
+        return head, None
+    gap: Gap | None = None
+    seq = cursor.seq
+    if cursor.epoch != epoch:
+        seq = 0
+        if cursor != EARLIEST:
+            gap = Gap("epoch", 1, first - 1)
+    elif seq > head:
+        gap = Gap("future", head + 1, seq)
+        seq = head
+    if seq + 1 < first:
+        gap = gap or Gap("trimmed", seq + 1, first - 1)
+        seq = first - 1
+    return seq, gap
+
+
 class Tail:
     """The ring of a topic's latest records, in one process. Replay and live are the same read.
 
     Synchronous and single-threaded: it belongs to the event loop that appends. Readers keep a `Cursor`, never a queue.
     """
 
-    __slots__ = ("_bytes", "_records", "_wakers", "epoch", "first", "head")
+    __slots__ = ("__weakref__", "_bytes", "_records", "_wakers", "epoch", "first", "head")
 
     def __init__(self, epoch: str, head: int = 0) -> None:
         self.epoch = epoch
@@ -221,18 +243,7 @@ class Tail:
         """
         if cursor == NOW:
             return Page((), Cursor(self.epoch, self.head), self.head)
-        gap: Gap | None = None
-        seq = cursor.seq
-        if cursor.epoch != self.epoch:
-            seq = 0
-            if cursor != EARLIEST:
-                gap = Gap("epoch", 1, self.first - 1)
-        elif seq > self.head:
-            gap = Gap("future", self.head + 1, seq)
-            seq = self.head
-        if seq + 1 < self.first:
-            gap = gap or Gap("trimmed", seq + 1, self.first - 1)
-            seq = self.first - 1
+        seq, gap = locate(cursor, self.epoch, self.first, self.head)
         start = seq + 1 - self.first
         records = self._records[start : start + limit]
         return Page(records, Cursor(self.epoch, seq + len(records)), self.head, gap)

@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 import anyio
 
 from agentkit.approvals import Approvals
-from agentkit.background import Work
+from agentkit.background import Work, spawn
 from agentkit.content import JsonValue, Message
 from agentkit.emitter import Emitter, LogEmitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
 from agentkit.envelope import draft_all
-from agentkit.errors import AgentKitError, ConfigurationError, EngineError, ThreadBusy
+from agentkit.errors import AgentKitError, AppendRejected, ConfigurationError, EngineError, ThreadBusy
 from agentkit.events import (
     Event,
     RunCancelledEvent,
@@ -140,6 +140,7 @@ class ThreadRun:
         self._log: LogEmitter | None = None
         self._emitter: Emitter | None = None
         self._stop_listening: Callable[[], None] | None = None
+        self._heart: Work | None = None
         self._is_foreign = False
         """True where the run never got its thread, or goes on elsewhere: its end is told here and nowhere else."""
         self._buffer = EventBuffer()
@@ -155,6 +156,8 @@ class ThreadRun:
             self.asked.set()
             if self._stop_listening is not None:
                 self._stop_listening()
+            if self._heart is not None:
+                self._heart.cancel()
             with anyio.CancelScope(shield=True):
                 await self._let_go()
 
@@ -170,14 +173,33 @@ class ThreadRun:
         if self._lease is None:
             self._is_foreign = True
             raise ThreadBusy(f"{self._topic.path} has a run already")
+        lease = self._lease
+        if leases.heartbeat:
+            self._heart = spawn(lambda: self._beat(lease), name=f"heart of {self.run.id}")
         if self.run.spec.resume:
             await self._check_suspended()
         self._record = replace(self._record, status="running", pending=())
-        await self._engine.threads.put_run(self._topic, self._record)
+        await self._engine.threads.put_run(self._topic, self._record, fence=lease.fence)
         history = await self._engine.threads.messages(self._topic)
         if self.run.spec.messages:
             await self._save(self.run.spec.messages)
         return history
+
+    async def _beat(self, lease: Lease) -> None:
+        """Keep the lease until cancelled. One that was lost ends the run here: elsewhere it has been told to have failed."""
+        leases = self._engine.leases
+        while True:
+            await anyio.sleep(leases.heartbeat)
+            try:
+                await leases.renew(lease)
+            except AppendRejected:
+                self._is_foreign = True
+                self.run.cancel("its lease was lost: another process took this one for dead")
+                return
+            except (
+                EngineError
+            ) as error:  # the next beat may reach it; if none does, the lease ends and writing is refused
+                logger.warning("the lease of run %s was not renewed: %s", self.run.id, error)
 
     async def _check_suspended(self) -> None:
         """Look again, now that the thread is ours: two may have decided the last call at once."""
@@ -281,7 +303,8 @@ class ThreadRun:
             case _:
                 record = replace(record, status="finished")
         try:
-            await self._engine.threads.put_run(self._topic, record)
+            fence = self._lease.fence if self._lease else None
+            await self._engine.threads.put_run(self._topic, record, fence=fence)
         except EngineError:
             logger.exception("the end of run %s was not kept", self.run.id)
 

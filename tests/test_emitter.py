@@ -7,7 +7,8 @@ import pytest
 
 from agentkit import Agent
 from agentkit.emitter import CallbackEmitter, Emitter, LogEmitter, NullEmitter, TeeEmitter
-from agentkit.engines.memory import MemoryLog, Retention
+from agentkit.engines.memory import MemoryLog
+from agentkit.engines.retention import Retention
 from agentkit.errors import AppendRejected, EngineError
 from agentkit.events import Event, TextDelta
 from agentkit.log import EARLIEST, Draft, Record, Topic

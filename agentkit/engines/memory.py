@@ -12,20 +12,10 @@ import anyio
 
 from agentkit.content import JsonValue, Message
 from agentkit.engine import Lease, Signal
+from agentkit.engines.retention import Retention
 from agentkit.errors import AppendRejected
 from agentkit.history import RunRecord, ThreadRecord, check_messages
 from agentkit.log import Cursor, Draft, Page, Record, Tail, Topic, new_epoch
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How much of a topic's log is kept. A running run is trimmed only past `running_bytes`."""
-
-    records: int = 20_000
-    bytes: int = 4 * 1024 * 1024
-    age: float = 24 * 3600.0
-    """Seconds."""
-    running_bytes: int = 16 * 1024 * 1024
 
 
 class MemoryLog:
@@ -42,6 +32,11 @@ class MemoryLog:
         """From now on refuse older fences."""
         self._fences[topic] = fence
 
+    def check(self, topic: Topic, fence: int | None) -> None:
+        """Refuse a fence that is not the newest."""
+        if fence is not None and fence < self._fences.get(topic, 0):
+            raise AppendRejected(f"the lease {fence} of {topic.path} was lost")
+
     async def delete(self, topic: Topic) -> None:
         """See `EventLog.delete`."""
         self._ended.pop(topic, None)
@@ -54,8 +49,7 @@ class MemoryLog:
         self, topic: Topic, drafts: Sequence[Draft], *, fence: int | None = None
     ) -> list[Record]:
         """See `EventLog.append`."""
-        if fence is not None and fence < self._fences.get(topic, 0):
-            raise AppendRejected(f"the lease {fence} of {topic.path} was lost")
+        self.check(topic, fence)
         ended = self._ended.setdefault(topic, set())
         ending: set[str] = set()
         for draft in drafts:
@@ -93,19 +87,13 @@ class MemoryLog:
         return tail
 
     def _trim(self, topic: Topic, tail: Tail) -> None:
-        keep, records = self._retention, tail.records
         protected = min(self._running[topic].values(), default=tail.head + 1)
-        first, size = tail.first, tail.size
-        oldest = clock.time() - keep.age
-        for record in records:
-            over = (
-                tail.head - record.seq >= keep.records or size > keep.bytes or record.time < oldest
-            ) and record.seq < protected
-            if not over and size <= keep.running_bytes:
-                break
-            size -= len(record.body)
-            first = record.seq + 1
-        tail.trim(first)
+        entries = ((record.seq, record.time, len(record.body)) for record in tail.records)
+        first = self._retention.first_kept(
+            entries, head=tail.head, size=tail.size, protected=protected, now=clock.time()
+        )
+        if first is not None:
+            tail.trim(first)
 
 
 @dataclass(slots=True)
@@ -116,12 +104,14 @@ class _Thread:
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     runs: dict[str, RunRecord] = field(default_factory=dict)
+    claims: dict[str, str] = field(default_factory=dict)
 
 
 class MemoryThreads:
     """Threads in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
         self._threads: dict[Topic, _Thread] = {}
 
     async def messages(self, topic: Topic) -> list[Message]:
@@ -129,14 +119,29 @@ class MemoryThreads:
         thread = self._threads.get(topic)
         return list(thread.messages) if thread else []
 
-    async def extend(self, topic: Topic, messages: Sequence[Message], *, fence: int | None = None) -> None:  # noqa: ARG002 - one process
+    async def extend(self, topic: Topic, messages: Sequence[Message], *, fence: int | None = None) -> None:
         """See `ThreadStore.extend`."""
         check_messages(messages)
+        self._log.check(topic, fence)
         self._touch(topic).messages.extend(messages)
 
-    async def put_run(self, topic: Topic, record: RunRecord) -> None:
+    async def put_run(self, topic: Topic, record: RunRecord, *, fence: int | None = None) -> None:
         """See `ThreadStore.put_run`."""
+        self._log.check(topic, fence)
         self._touch(topic).runs[record.run] = record
+
+    async def claim(self, topic: Topic, key: str, record: RunRecord) -> str:
+        """See `ThreadStore.claim`."""
+        thread = self._touch(topic)
+        run = thread.claims.setdefault(key, record.run)
+        if run == record.run:
+            thread.runs[run] = record
+        return run
+
+    async def claimed(self, topic: Topic, key: str) -> str | None:
+        """See `ThreadStore.claimed`."""
+        thread = self._threads.get(topic)
+        return thread.claims.get(key) if thread else None
 
     async def get_run(self, topic: Topic, run: str) -> RunRecord | None:
         """See `ThreadStore.get_run`."""
@@ -185,6 +190,8 @@ class MemoryThreads:
 
 class MemoryLeases:
     """Leases in memory: first come, first served."""
+
+    heartbeat = 0.0
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
@@ -266,7 +273,7 @@ class MemoryEngine:
 
     def __init__(self, *, retention: Retention | None = None) -> None:
         self.log = MemoryLog(retention or Retention())
-        self.threads = MemoryThreads()
+        self.threads = MemoryThreads(self.log)
         self.leases = MemoryLeases(self.log)
         self.control = MemoryControl()
 
