@@ -698,12 +698,13 @@ async def test_a_typed_answer_that_never_fits_has_a_whole_thread() -> None:
 @pytest.mark.parametrize("inside", [False, True], ids=["a tool", "a sub-agent's tool"])
 async def test_a_straggler_says_nothing_after_the_end(inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentkit.tool_calls.CANCEL_GRACE", 0.01)
-    release, spoken = anyio.Event(), anyio.Event()
+    begun, release, spoken = anyio.Event(), anyio.Event(), anyio.Event()
 
     @tool
     async def stubborn(context: ToolContext) -> str:
         """Ignore cancellation, and speak much later."""
         with anyio.CancelScope(shield=True):
+            begun.set()
             await release.wait()
             await context.progress("still here")
             spoken.set()
@@ -718,9 +719,7 @@ async def test_a_straggler_says_nothing_after_the_end(inside: bool, monkeypatch:
     async with nothing_left_behind():
         with anyio.fail_after(5):
             run = await agent.start("go")
-            async for event in run.event_stream:
-                if event.type == "tool_execution.started" and (event.parent is not None) == inside:
-                    break
+            await begun.wait()
             run.cancel()
             with pytest.raises(RunCancelled):
                 await run.result()
