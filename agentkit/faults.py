@@ -125,9 +125,17 @@ class Faults:
             said += f": {_short(self.mask(fault.message)) or _phrase(status)}"
         if status in (401, 403):
             said += f" ({self._about_key()})"
-        retryable = is_retryable(status, headers) if fault.retryable is None else fault.retryable
+        told = (
+            fault.retryable is None or "x-should-retry" in headers
+        )  # the provider's own word, before what we read from its text
+        retryable = is_retryable(status, headers) if told else bool(fault.retryable)
         return ModelStatusError(
-            said, status=status, body=body[:KEPT_BODY], retryable=retryable, **self._info(headers, now)
+            said,
+            status=status,
+            body=body[:KEPT_BODY],
+            fault=fault.code,
+            retryable=retryable,
+            **self._info(headers, now),
         )
 
     def no_stream(self, headers: Mapping[str, str], body: str, now: float) -> ModelStreamError:
@@ -143,7 +151,13 @@ class Faults:
                 quote(headers.get("content-type", "")) if "content-type" in headers else "no content type"
             )
             said = f"{provider} answered 200 without a stream ({content_type}): {quote(body)}"
-        return ModelStreamError(said, provider_code=code, retryable=retryable, **self._info(headers, now))
+        return ModelStreamError(
+            said,
+            provider_code=code,
+            fault="" if code == "not_a_stream" else code,
+            retryable=retryable,
+            **self._info(headers, now),
+        )
 
     def encoded(self, headers: Mapping[str, str], encoding: str, now: float) -> ModelStreamError:
         """Return the error of a compressed answer: it was not asked for, and what it unfolds to has no bound."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from agentkit.accumulators import Response
 from agentkit.chunks import Chunk
 from agentkit.content import Message, Origin
+from agentkit.dialects.fault_words import name_fault
 from agentkit.errors import ModelError, ModelStreamError
 from agentkit.events import Event, RunNotice, StepRetrying, StepStarted
 from agentkit.model import Model, ModelRequest, Notice, Retry
@@ -102,6 +103,7 @@ class ModelStep:
                 f"{self.origin.provider}: {error.message}",
                 kind=error.kind,
                 provider_code=error.code,
+                fault=name_fault(error.code, error.message) if error.kind == "provider" else "",
                 partial=self.message(partial=True),
                 provider=self.origin.provider,
                 model=self.origin.model,

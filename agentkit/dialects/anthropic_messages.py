@@ -6,7 +6,6 @@ without a start from servers that only resemble Anthropic's.
 Source: docs.claude.com "Streaming Messages", "Extended thinking" (read 2026-11-30), and recorded streams.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -43,6 +42,7 @@ from agentkit.dialects.base import (
     parse_payload,
     state_text,
 )
+from agentkit.dialects.fault_words import status_fault
 from agentkit.errors import MAX_QUOTED, WireError, quote
 from agentkit.model import ModelRequest
 
@@ -346,12 +346,7 @@ class AnthropicMessages:
 
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read an error body; see `Dialect.status_fault`."""
-        try:
-            payload: object = json.loads(body)
-        except (ValueError, RecursionError):
-            payload = body.strip()
-        message, code = read_error(payload)
-        return StatusFault(message or f"HTTP status {status}", code, True if code in RETRYABLE else None)
+        return status_fault(status, body)
 
 
 DIALECT: Final = AnthropicMessages()

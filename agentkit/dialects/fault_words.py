@@ -78,7 +78,7 @@ _KINDS: Final[tuple[tuple[str, bool, tuple[str, ...]], ...]] = (
         "context_overflow",
         False,
         (
-            r"context_length_exceeded|exceed_context_size|maximum context length|context window|available context size",
+            r"context_length_exceeded|exceed_context_size|maximum context length|context window|available context size|exceeds? .{0,30}context length",
             r"prompt is too long|input is too long|too many input tokens|reduce the length|max_model_len",
             r"token limit reached",
         ),
@@ -106,7 +106,7 @@ _KINDS: Final[tuple[tuple[str, bool, tuple[str, ...]], ...]] = (
         (
             r"unknown.model|no such model|not a valid model|invalid.model|model.not.exist|no endpoints found",
             r"model\b.{0,120}\b(?:does not exist|not found|not supported|decommissioned|not available)",
-            r"model_not_found|model_not_supported",
+            r"model_not_found|model_not_supported|not_found_error.{0,40}\bmodel:",
         ),
     ),
     (
@@ -197,6 +197,12 @@ def status_fault(status: int, body: str) -> StatusFault:
     kind, again = classify(fault, status)
     message = fault.message or f"HTTP {status} without a message"
     return StatusFault(message, kind or fault.code, again)
+
+
+def name_fault(code: str, message: str) -> str:
+    """Return what an error inside of a stream says, in our word; its own code where nothing tells it."""
+    status = int(code) if len(code) == 3 and code.isascii() and code.isdigit() else None
+    return classify(Fault(message, code, status, f"{code} {message}".lower()), None)[0] or code
 
 
 def _read(value: object, depth: int) -> Fault:

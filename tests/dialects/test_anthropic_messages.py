@@ -458,15 +458,16 @@ def test_what_the_chat_dialect_closes_with_says_nothing(data: str) -> None:
 
 FAULTS = [
     pytest.param(529, '{"type":"error","error":{"type":"overloaded_error","message":"Busy"}}',
-                 StatusFault("Busy", "overloaded_error", True), id="overloaded"),
+                 StatusFault("Busy", "overloaded", True), id="overloaded"),
     pytest.param(400, '{"type":"error","error":{"type":"invalid_request_error","message":"Bad"},"request_id":"r"}',
-                 StatusFault("Bad", "invalid_request_error"), id="invalid"),
-    pytest.param(404, '{"error":{"message":"No model","code":404}}', StatusFault("No model", "404"), id="openai"),
-    pytest.param(502, "<html>Bad gateway</html>", StatusFault("<html>Bad gateway</html>"), id="html"),
-    pytest.param(500, "", StatusFault("HTTP status 500"), id="empty"),
-    pytest.param(500, "[1]", StatusFault("[1]"), id="a list"),
-    pytest.param(400, "[" * 100_000, StatusFault("[" * 2048), id="too deep"),
-    pytest.param(422, '{"detail":[{"loc":["body"],"msg":"x"}]}', StatusFault("[{'loc': ['body'], 'msg': 'x'}]"), id="fastapi"),
+                 StatusFault("Bad", "invalid_request", False), id="invalid"),
+    pytest.param(400, '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"}}',
+                 StatusFault("prompt is too long: 9 tokens > 8 maximum", "context_overflow", False), id="too long"),
+    pytest.param(404, '{"type":"error","error":{"type":"not_found_error","message":"model: demo"}}',
+                 StatusFault("model: demo", "unknown_model", False), id="no model"),
+    pytest.param(404, '{"type":"error","error":{"type":"not_found_error","message":"Not found"}}',
+                 StatusFault("Not found", "not_found", False), id="no such path"),
+    pytest.param(502, "<html>Bad gateway</html>", StatusFault("an HTML page", "server_error", True), id="html"),
 ]  # fmt: skip
 
 
