@@ -1,4 +1,4 @@
-"""`python -m agentkit`: look at what providers send.
+"""`python -m agentkit`: look at what providers send, and at what would be sent to them.
 
 Commands are functions of their parsed arguments that return an exit status; each adds its own parser. Not the server's command: that is
 `agentkit`, of `agentkit_server`.
@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from agentkit.content import valid_text
+from pydantic import TypeAdapter, ValidationError
+
+from agentkit.content import load_messages, valid_text
 from agentkit.dialects.base import Profile, Target
 from agentkit.dialects.table import DIALECTS
+from agentkit.errors import AgentKitError, ConfigurationError
+from agentkit.model import ModelRequest, ToolSpec
 from agentkit.reading import is_broken, read_stream
+from agentkit.reasoning import EFFORTS, parse_reasoning
 
 _READ_SIZE: Final = 64 * 1024
 
@@ -27,7 +32,10 @@ Command = Callable[[argparse.Namespace], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m agentkit", description="Look at what providers send.")
+    parser = argparse.ArgumentParser(
+        prog="python -m agentkit",
+        description="Look at what providers send, and at what would be sent to them.",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in _COMMANDS:
         add(commands)
@@ -69,6 +77,86 @@ def decode(arguments: argparse.Namespace) -> int:
     return FAILED if is_broken(reading) else OK
 
 
+def _add_encode(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "encode",
+        help="print the request that would be sent for a thread, as JSON",
+        description="Print the request that would be sent for a thread: method, url, headers with the key masked, body, and what had to be "
+        "left out. Nothing is sent.",
+    )
+    parser.add_argument("--provider", required=True, help="who would be asked, such as anthropic")
+    parser.add_argument("--model", required=True, help="the model that would be asked")
+    parser.add_argument("--dialect", choices=sorted(DIALECTS), help="another wire format than the provider's")
+    parser.add_argument("--base-url", help="another server that speaks it")
+    parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
+    parser.add_argument(
+        "--tools",
+        metavar="FILE",
+        help="JSON: a list of {name, description, parameters}, the last a JSON schema",
+    )
+    reasoning = parser.add_mutually_exclusive_group()
+    reasoning.add_argument("--effort", choices=EFFORTS, help="how much to reason")
+    reasoning.add_argument("--budget", type=int, metavar="TOKENS", help="how many tokens to reason; 0 is off")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="tokens of the answer at most")
+    parser.add_argument(
+        "--foreign", choices=("drop", "raise"), default="drop", help="what becomes of another model's state"
+    )
+    parser.add_argument(
+        "file",
+        metavar="THREAD.json",
+        help="JSON: a list of messages as agentkit keeps them; - for standard input",
+    )
+    parser.set_defaults(command=encode)
+
+
+def encode(arguments: argparse.Namespace) -> int:
+    """Print the request that would be sent; see `StreamingClient.preview` for its members."""
+    from agentkit.providers import connect  # the HTTP client: only who needs it waits for it
+
+    said: dict[str, object] = {"effort": arguments.effort, "budget": arguments.budget}
+    reasoning = {name: value for name, value in said.items() if value is not None}
+    try:
+        request = ModelRequest(
+            load_messages(_text(arguments.file)),
+            arguments.system,
+            _tools(arguments.tools) if arguments.tools else (),
+            reasoning=parse_reasoning(reasoning or None),
+            max_tokens=arguments.max_tokens,
+            foreign=arguments.foreign,
+        )
+        model = connect(
+            f"{arguments.provider}:{arguments.model}",
+            key="not sent" if arguments.provider != "local" else None,
+            base_url=arguments.base_url,
+            dialect=arguments.dialect,
+        )
+        preview = model.preview(request)
+    except (AgentKitError, OSError, UnicodeDecodeError) as error:
+        said_by = error.strerror or error if isinstance(error, OSError) else error
+        print(f"cannot encode {arguments.file}: {said_by}", file=sys.stderr)
+        return FAILED
+    _print(json.dumps(preview, ensure_ascii=False, indent=2))
+    return OK
+
+
+def _text(file: str) -> str:
+    return sys.stdin.buffer.read().decode() if file == "-" else Path(file).read_text(encoding="utf-8")
+
+
+def _tools(file: str) -> list[ToolSpec]:
+    """Return the tools that a file lists.
+
+    Raises:
+        ConfigurationError: it lists something else.
+    """
+    try:
+        return TypeAdapter(list[ToolSpec]).validate_json(_text(file))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(f"{file} lists no tools: [{place}]: {first['msg']}") from None
+
+
 def _reads(body: BinaryIO) -> Iterator[bytes]:
     while data := body.read(_READ_SIZE):
         yield data
@@ -80,7 +168,7 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-_COMMANDS: Final = (_add_decode,)
+_COMMANDS: Final = (_add_decode, _add_encode)
 """One a command, in the order of the help."""
 
 if __name__ == "__main__":

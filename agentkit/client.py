@@ -107,6 +107,24 @@ class StreamingClient:
         """
         return AnswerStream(self._plan(request, self.dialect.encode(request, self.target)))
 
+    def preview(self, request: ModelRequest) -> dict[str, JsonValue]:
+        """Return what `stream` would send, for people to look at: `{method, url, headers, body, notices}`. The key reads `[key]`.
+
+        Raises:
+            ConfigurationError: as `stream`.
+        """
+        parts = self.dialect.encode(request, self.target)
+        return {
+            "method": "POST",
+            "url": str(httpx2.URL(join_path(self.base_url, parts.path))),
+            "headers": {
+                name: self.faults.mask(value)
+                for name, value in self._all_headers(parts.headers, "[key]").items()
+            },
+            "body": json.loads(_encode_body(parts.body)),
+            "notices": [{"code": notice.code, "message": notice.message} for notice in parts.notices],
+        }
+
     def _plan(self, request: ModelRequest, parts: HTTPParts, *, is_second: bool = False) -> Plan:
         for name, value in parts.headers.items():
             check_header(name, value)
@@ -173,10 +191,10 @@ class StreamingClient:
                 raise self.faults.connection(_reason(error), retryable=not _is_untrusted(error)) from error
         raise self.faults.connection(f"no answer within {times.first_byte:g} s")
 
-    def _all_headers(self, of_request: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a request, the key among them: made for sending, not for keeping."""
+    def _all_headers(self, of_request: Mapping[str, str], shown: str = "") -> dict[str, str]:
+        """Return the headers of a request, the key among them: made for sending, not for keeping. `shown` stands for the key."""
         accept = "text/event-stream" if self.dialect.framing == "sse" else "application/x-ndjson"
-        auth = self.dialect.auth_headers(self._key.secret.get_secret_value()) if self._key else {}
+        auth = self.dialect.auth_headers(shown or self._key.secret.get_secret_value()) if self._key else {}
         headers = {
             "accept": accept,
             "accept-encoding": "identity",

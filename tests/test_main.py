@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_decode_prints_what_came_before_broken_bytes_and_fails(
 
     status, reading, _ = decode(capfdbinary, str(tmp_path / "a.sse"))
 
-    assert (status, reading["text"]) == (1, "Grüße ")
+    assert (status, reading["text"]) == (1, "Grüße \ufffd")
     assert reading["error"] == {
         "kind": "wire",
         "code": "",
@@ -106,3 +107,140 @@ def test_it_runs_as_a_module_in_a_terminal_of_any_encoding(tmp_path: Path) -> No
 
 def test_every_dialect_stands_in_the_table_by_its_own_name() -> None:
     assert {name: dialect.name for name, dialect in DIALECTS.items()} == {name: name for name in DIALECTS}
+
+
+THREAD = [
+    {"role": "user", "content": [{"type": "text", "text": "Grüße"}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "c2ln", "signature_format": "anthropic-messages",
+             "origin": {"dialect": "anthropic-messages", "provider": "anthropic", "model": "demo"}},
+            {"type": "text", "text": "Hallo"},
+        ],
+    },
+    {"role": "user", "content": [{"type": "text", "text": "more"}]},
+]  # fmt: skip
+TOOLS = [{"name": "f", "description": "A tool.", "parameters": {"type": "object"}}]
+
+
+@pytest.fixture
+def thread(tmp_path: Path) -> str:
+    (tmp_path / "thread.json").write_text(json.dumps(THREAD))
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
+    return str(tmp_path / "thread.json")
+
+
+def encode(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, dict[str, Any], str]:
+    status = main(["encode", *arguments])
+    out, err = capfdbinary.readouterr()
+    return status, json.loads(out) if out else {}, err.decode()
+
+
+def test_encode_prints_the_request_that_would_be_sent(
+    thread: str, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
+    tools = str(Path(thread).with_name("tools.json"))
+
+    status, shown, err = encode(
+        capfdbinary, "--dialect", "anthropic-messages", "--provider", "anthropic", "--model", "demo",
+        "--system", "Be brief.", "--tools", tools, "--budget", "2000", thread,
+    )  # fmt: skip
+
+    assert (status, err) == (0, "")
+    assert "secret" not in json.dumps(shown)
+    assert (shown["method"], shown["url"]) == ("POST", "https://api.anthropic.com/v1/messages")
+    assert {"x-api-key": "[key]", "anthropic-version": "2023-06-01"}.items() <= shown["headers"].items()
+    assert shown["notices"] == []
+    assert shown["body"] == {
+        "model": "demo",
+        "max_tokens": 8192,
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Grüße"}]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+                                              {"type": "text", "text": "Hallo"}]},
+            {"role": "user", "content": [{"type": "text", "text": "more"}]},
+        ],
+        "tools": [{"name": "f", "description": "A tool.", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "auto"},
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+        "stream": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("provider", "url", "header"),
+    [
+        ("openai", "https://api.openai.com/v1/responses", {"authorization": "Bearer [key]"}),
+        ("deepseek", "https://api.deepseek.com/chat/completions", {"authorization": "Bearer [key]"}),
+        (
+            "google",
+            "https://generativelanguage.googleapis.com/v1beta/models/demo:streamGenerateContent?alt=sse",
+            {"x-goog-api-key": "[key]"},
+        ),
+        ("ollama", "http://127.0.0.1:11434/api/chat", {"accept": "application/x-ndjson"}),
+    ],
+)
+def test_encode_needs_no_key_and_tells_what_is_left_out(
+    provider: str,
+    url: str,
+    header: dict[str, str],
+    thread: str,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "OLLAMA_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    status, shown, _ = encode(capfdbinary, "--provider", provider, "--model", "demo", thread)
+
+    assert (status, shown["url"]) == (0, url)
+    assert header.items() <= shown["headers"].items()
+    assert [notice["code"] for notice in shown["notices"]] == ["foreign_thinking"]
+
+
+def test_encode_takes_another_server_and_standard_input(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(json.dumps(THREAD[:1]).encode())))
+
+    arguments = ["--provider", "compatible", "--model", "demo", "--base-url", "http://localhost:9", "--effort", "low", "-"]  # fmt: skip
+    status, shown, _ = encode(capfdbinary, *arguments)
+
+    assert (status, shown["url"]) == (0, "http://localhost:9/v1/chat/completions")
+    assert shown["body"]["reasoning_effort"] == "low"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["--provider", "nobody", "--model", "m"], "unknown provider 'nobody'", id="provider"),
+        pytest.param(["--provider", "compatible", "--model", "m"], "pass base_url=", id="no address"),
+        pytest.param(["--provider", "google", "--model", "m", "--foreign", "raise"], "means nothing to google:m", id="foreign"),
+        pytest.param(["--provider", "google", "--model", "m", "--tools", "THREAD"], "lists no tools: [0.name]", id="tools"),
+        pytest.param(["--provider", "anthropic", "--model", "m", "--budget", "-1"], "budget", id="reasoning"),
+    ],
+)  # fmt: skip
+def test_encode_says_what_is_wrong(
+    arguments: list[str], words: str, thread: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    arguments = [thread if argument == "THREAD" else argument for argument in arguments]
+
+    status, shown, err = encode(capfdbinary, *arguments, thread)
+
+    assert (status, shown) == (1, {})
+    assert words in err
+
+
+@pytest.mark.parametrize("content", [b"{", b"[{}]", b"\xff"], ids=["no JSON", "no messages", "no UTF-8"])
+def test_encode_refuses_what_is_no_thread(
+    content: bytes, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "t.json").write_bytes(content)
+
+    status, _, err = encode(capfdbinary, "--provider", "google", "--model", "m", str(tmp_path / "t.json"))
+
+    assert status == 1
+    assert err.startswith(f"cannot encode {tmp_path / 't.json'}: ")
