@@ -186,7 +186,13 @@ class _Conversation:
         for turn in out:
             if turn["role"] == "assistant":
                 self._strip_end(turn["content"])
-        return [turn for turn in out if turn["content"]]
+        out = [turn for turn in out if turn["content"]]
+        if out and out[-1]["role"] == "assistant" and out[-1]["content"][-1]["type"] == "text":
+            last_text = out[-1]["content"][
+                -1
+            ]  # the model goes on from here, and white space at the end is refused
+            last_text["text"] = last_text["text"].rstrip()
+        return out
 
     def notices(self) -> Iterable[Notice]:
         """Return what was left out, a notice a kind."""
