@@ -2,7 +2,7 @@
 
 import anyio
 
-from agentkit.content import Message
+from agentkit.content import JsonValue, Message
 from agentkit.envelope import encode
 from agentkit.events import Event
 from agentkit.history import RunRecord
@@ -164,7 +164,7 @@ async def _concurrent(stand: Stand) -> None:
 
 @CHECKS.row("large records, of every character, come back as they were")
 async def _large(stand: Stand) -> None:
-    words = [
+    words: list[JsonValue] = [
         "x" * 63 * 1024,
         "\u00e9\u2028\u2029\x85\ufeff\U0001f600\x00\r\n" * 1000,
         "",

@@ -116,7 +116,7 @@ async def until(condition: Callable[[], bool], what: str) -> None:
         AssertionError: it was not, in time.
     """
     with anyio.move_on_after(PATIENCE):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - an engine of a user's own tells nobody
             await anyio.sleep(0.005)
         return
     raise AssertionError(f"{what} within {PATIENCE} s")
