@@ -340,9 +340,7 @@ class AnthropicMessages:
 
     def second_try(self, request: ModelRequest, target: Target, status: int, body: str) -> HTTPParts | None:
         """Return the request without thinking that was refused, or None where the answer is about something else."""
-        return without_refused_thinking(
-            encode_request(request, target), status, self.status_fault(status, body).message
-        )
+        return without_refused_thinking(encode_request(request, target), status, body)
 
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read an error body; see `Dialect.status_fault`."""

@@ -16,7 +16,6 @@ from agentkit.content import (
     Block,
     DocumentBlock,
     ImageBlock,
-    JsonValue,
     Message,
     ProviderBlock,
     RefusalBlock,
@@ -167,14 +166,14 @@ class _Conversation:
         self._ids = _CallIds()
         self._left_out: Counter[str] = Counter()
 
-    def encode(self, messages: Sequence[Message]) -> list[JsonValue]:
+    def encode(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Return the `messages` of the body: user and assistant in turn, no message empty."""
         out: list[dict[str, Any]] = []
         repaired = [message for message in repair(messages) if message.role != "system"]
         for position, message in enumerate(repaired):
             if message.role == "assistant":
-                last = position == len(repaired) - 1
-                role, content = "assistant", self._assistant(message, last=last)
+                is_last = position == len(repaired) - 1
+                role, content = "assistant", self._assistant(message, last=is_last)
             else:
                 role, content = "user", [part for block in message.content for part in self._user(block)]
             if not content:
@@ -188,10 +187,8 @@ class _Conversation:
                 self._strip_end(turn["content"])
         out = [turn for turn in out if turn["content"]]
         if out and out[-1]["role"] == "assistant" and out[-1]["content"][-1]["type"] == "text":
-            last_text = out[-1]["content"][
-                -1
-            ]  # the model goes on from here, and white space at the end is refused
-            last_text["text"] = last_text["text"].rstrip()
+            last = out[-1]["content"][-1]  # the model goes on from here; white space at the end is refused
+            last["text"] = last["text"].rstrip()
         return out
 
     def notices(self) -> Iterable[Notice]:
@@ -226,7 +223,7 @@ class _Conversation:
             case ToolUseBlock():
                 call_id = self._ids.open(block.id)
                 call = {"type": "tool_use", "id": call_id, "name": block.name, "input": parsed_input(block)}
-                return [call | self._own_state(block)]
+                return [self._own_state(block) | call]
             case ImageBlock() | DocumentBlock():
                 self._left_out["assistant_media"] += 1
         return []

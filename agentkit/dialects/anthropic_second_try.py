@@ -16,6 +16,8 @@ _ABOUT_THINKING: Final = re.compile(r"thinking", re.IGNORECASE)
 _ABOUT_BINDING: Final = re.compile(
     r"signature|bound|binding|prefix|cannot be modified|mismatch", re.IGNORECASE
 )
+_WHOLE_TURN: Final = re.compile("cannot be modified", re.IGNORECASE)
+"""A turn's thinking goes back as a whole, or not at all."""
 _PLACE: Final = re.compile(r"messages\.(\d+)\.content\.(\d+)")
 
 
@@ -25,7 +27,7 @@ def without_refused_thinking(parts: HTTPParts, status: int, message: str) -> HTT
     Args:
         parts: the request that was refused; it is not changed.
         status: the HTTP status of the answer.
-        message: what the answer says.
+        message: what the answer says: its text as it came will do, gateways wrap it in all ways.
 
     Returns:
         None where the answer says nothing of the kind, or there is no thinking to leave out: trying again would not help.
@@ -34,6 +36,8 @@ def without_refused_thinking(parts: HTTPParts, status: int, message: str) -> HTT
         return None
     found = _PLACE.search(message)
     refused = (int(found[1]), int(found[2])) if found else (0, 0)
+    if _WHOLE_TURN.search(message):
+        refused = (refused[0], 0)
     body = copy.deepcopy(parts.body)
     turns: Any = body.get("messages")
     count = 0

@@ -29,6 +29,7 @@ from agentkit.dialects.blocks import Blocks
 from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.gemini_arguments import PartialArguments, json_text
 from agentkit.dialects.gemini_request import MADE_UP, NAME, SIGNATURE
+from agentkit.dialects.second_try import without_replay_state
 from agentkit.errors import WireError, quote
 from agentkit.model import ModelRequest
 
@@ -309,6 +310,12 @@ _WORDS: Final = (
 """What Google says in words of its own, and our words for it; asking again helps with none."""
 
 
+_REFUSED_STATE: Final = re.compile(
+    r"(?:corrupted|invalid) thought.?signature|thought.?signature is (?:not valid|invalid)", re.IGNORECASE
+)
+"""How Google says that a signature does not fit. That one is missing is another fault, which leaving out does not mend."""
+
+
 def _first(candidates: object) -> dict[str, Any]:
     """Return the first candidate of a payload; others, where a request asked for several, are not read."""
     for candidate in candidates if type(candidates) is list else ():
@@ -353,6 +360,10 @@ class Gemini:
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the headers that carry the key."""
         return {"x-goog-api-key": key}
+
+    def second_try(self, request: ModelRequest, target: Target, status: int, body: str) -> HTTPParts | None:
+        """Return the request without signatures that were refused, or None where the answer is about something else."""
+        return without_replay_state(self.encode, request, target, _REFUSED_STATE, status, body)
 
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read an error body; see `Dialect.status_fault`."""

@@ -5,6 +5,7 @@ tools); `openai_responses_items` knows what they are. What is unknown is kept (i
 Source: the OpenAI API reference, "Responses: streaming events" (read 2026-11-30), and recorded streams.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -23,6 +24,7 @@ from agentkit.dialects import openai_responses_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target, parse_payload
 from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.openai_responses_items import NAME, Items, kind_of, object_of, release, text_of
+from agentkit.dialects.second_try import without_replay_state
 from agentkit.errors import MAX_QUOTED, WireError, quote
 from agentkit.model import ModelRequest
 
@@ -270,6 +272,12 @@ def _count(value: object, name: str) -> int:
     return count if type(count) is int and count >= 0 else 0
 
 
+_REFUSED_STATE: Final = re.compile(
+    r"invalid_encrypted_content|encrypted content .{0,200}could not be", re.IGNORECASE
+)
+"""How a server says that it cannot read reasoning which it encrypted: it was another account's, or its key is gone."""
+
+
 class OpenAIResponses:
     """The dialect; see `Dialect`."""
 
@@ -287,6 +295,10 @@ class OpenAIResponses:
     def auth_headers(self, key: str) -> dict[str, str]:
         """Return the headers that carry the key."""
         return {"Authorization": f"Bearer {key}"}
+
+    def second_try(self, request: ModelRequest, target: Target, status: int, body: str) -> HTTPParts | None:
+        """Return the request without encrypted reasoning that was refused, or None where the answer is about something else."""
+        return without_replay_state(self.encode, request, target, _REFUSED_STATE, status, body)
 
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read an error body; see `Dialect.status_fault`."""

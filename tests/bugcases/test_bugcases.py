@@ -427,8 +427,8 @@ async def test_a_provider_that_refuses_for_ever_is_asked_twice_at_most(
         error = await ask(case, exchange)
 
     assert error is not None
-    assert len(exchange.bodies) == 2
-    assert exchange.bodies[0] != exchange.bodies[1]
+    assert len(exchange.bodies) <= 2
+    assert exchange.bodies[0] not in exchange.bodies[1:]  # the same again would be refused again
 
 
 def replay_differences(conditions: Json, body: Json) -> list[str]:
