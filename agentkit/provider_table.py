@@ -3,7 +3,7 @@
 A row says which dialect a provider speaks, where, with which key, and in what it differs from others of its dialect. What differs by model
 stands in `models`: patterns that are looked for in the model's name in lower case; the first that is found counts, else the row's profile.
 Names that are not matched get the widest profile: a provider that takes less says so itself.
-Source: the providers' own references (read 2026-11-30) and recorded requests; where a provider documents only an alias, the alias.
+Source: the providers' own references (from public references, not re-read) and recorded requests; where a provider documents only an alias, the alias.
 """
 
 import re

@@ -3,7 +3,7 @@
 Pure. This file reads; `anthropic_request` writes. What is unknown is kept (blocks) or counted (events and deltas), never shown as text;
 what is broken raises. The shape of a model's answer is the provider's: blocks have an index of their own, may overlap, and may come
 without a start from servers that only resemble Anthropic's.
-Source: docs.claude.com "Streaming Messages", "Extended thinking" (read 2026-11-30), and recorded streams.
+Source: docs.claude.com "Streaming Messages", "Extended thinking" (from public references, not re-read), and recorded streams.
 """
 
 from collections import Counter

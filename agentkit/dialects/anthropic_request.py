@@ -2,7 +2,7 @@
 
 Pure. `anthropic_messages` reads the answer. Own, unchanged thinking goes back exactly and in place; what is not the target's own is left
 out and told by a notice, never turned into text.
-Source: docs.claude.com "Messages", "Extended thinking", "Tool use", "Citations" (read 2026-11-30).
+Source: docs.claude.com "Messages", "Extended thinking", "Tool use", "Citations" (from public references, not re-read).
 """
 
 import base64

@@ -2,7 +2,7 @@
 
 Pure. Hardly two servers agree on the shape, so any JSON and any text is read; and their codes are no vocabulary, so what went wrong is
 told by status, code and words together. Nothing here raises.
-Source: recordings; error pages of OpenAI, OpenRouter, Groq, Mistral, DeepSeek (read 2026-11-30); llama.cpp, vLLM and FastAPI sources.
+Source: recordings; error pages of OpenAI, OpenRouter, Groq, Mistral, DeepSeek (from public references, not re-read); llama.cpp, vLLM and FastAPI sources.
 """
 
 import json

@@ -3,7 +3,7 @@
 Pure. This file reads; `gemini_request` writes. An answer is a list of parts, spread over payloads. Unsigned text and unsigned thoughts
 run on until something else comes; a part that has a signature is a block of its own, because the signature goes back on that very part.
 What is unknown is kept whole, never shown as text.
-Source: ai.google.dev "Generate content", "Thinking", "Thought signatures" (read 2026-11-30), and recorded streams.
+Source: ai.google.dev "Generate content", "Thinking", "Thought signatures" (from public references, not re-read), and recorded streams.
 """
 
 import re

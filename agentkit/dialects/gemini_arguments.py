@@ -2,7 +2,7 @@
 
 Pure. A piece is a JSON path and a value; strings may come in several pieces. Lists are made of the indexes that came, in their order:
 an absurd index allocates nothing.
-Source: Vertex AI reference, `FunctionCall.partialArgs` and `PartialArg` (read 2026-11-30); RFC 9535 for the paths.
+Source: Vertex AI reference, `FunctionCall.partialArgs` and `PartialArg` (from public references, not re-read); RFC 9535 for the paths.
 """
 
 import json

@@ -2,7 +2,8 @@
 
 Pure. `gemini` reads the answer. Parts go back in their order, each with the signature that came on it and on no other; what is not the
 target's own is left out and told by a notice, never turned into text.
-Source: ai.google.dev "Generate content", "Function calling", "Thought signatures" (read 2026-11-30).
+Source: ai.google.dev "Generate content", "Function calling" (from public references, not re-read), "Thought signatures"
+(excerpts read 2026-11-30).
 """
 
 import re

@@ -1,7 +1,7 @@
 """The members of a Gemini request beside its contents: thinking, limits, tools, the form of the answer, provider options.
 
 Pure. How a model is told to think depends on its generation, which its name tells.
-Source: ai.google.dev "Thinking", "Structured outputs", "Function calling" (read 2026-11-30).
+Source: ai.google.dev "Thinking", "Structured outputs", "Function calling" (from public references, not re-read).
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Pure. This file reads; `ollama_request` writes. Each line holds a piece of the message; calls come whole, their arguments as an object,
 often without an id; the last line says `done`.
-Source: Ollama's API documentation, "Generate a chat completion" and "Thinking" (read 2026-11-30), and recorded streams.
+Source: Ollama's API documentation, "Generate a chat completion" and "Thinking" (from public references, not re-read), and recorded streams.
 """
 
 import re

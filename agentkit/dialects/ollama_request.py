@@ -1,7 +1,7 @@
 """Ollama, the sending half: a `ModelRequest` as the body of `POST /api/chat`.
 
 Pure. `ollama` reads the answer. The wire has no ids of its own: results follow their calls in order and name the tool.
-Source: Ollama's API documentation, "Generate a chat completion", "Thinking", "Tool calling", "Structured outputs" (read 2026-11-30).
+Source: Ollama's API documentation, "Generate a chat completion", "Thinking", "Tool calling", "Structured outputs" (from public references, not re-read).
 """
 
 import json

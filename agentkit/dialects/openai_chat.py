@@ -1,7 +1,7 @@
 """OpenAI's chat completions, and what many endpoints made of it.
 
 Pure. The face of the dialect: sending is in `openai_chat_request`, reading in `openai_chat_decoder`, errors in `fault_words`.
-Source: platform.openai.com/docs/api-reference/chat (read 2026-11-30); the recorded streams of 25 endpoints.
+Source: platform.openai.com/docs/api-reference/chat (from public references, not re-read); the recorded streams of 25 endpoints.
 """
 
 from typing import Literal

@@ -2,7 +2,7 @@
 
 Pure. The rules, in short: the first choice only; in one delta reasoning, then text, then calls; what is empty or null says nothing; a
 finish reason does not end the reading; the end is told by a finish reason or `[DONE]`; an error may stand anywhere.
-Source: platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-30); the recorded streams of 25 endpoints.
+Source: platform.openai.com/docs/api-reference/chat-streaming (from public references, not re-read); the recorded streams of 25 endpoints.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ Pure. OpenRouter and those who speak like it send reasoning in pieces of typed e
 text pieces are joined, other members set. The merged entry is what must be sent back, so it becomes the block's provider state: a JSON
 array of one. Text and signatures go out as they come; the state of an entry with text goes out when the answer is over, because a late
 signature belongs to it and because writing it at each delta would cost the square of its length.
-Source: openrouter.ai/docs "Reasoning tokens" (read 2026-11-30); recordings of OpenRouter, Vercel's gateway, Snowflake, Avian.
+Source: openrouter.ai/docs "Reasoning tokens" (excerpts read 2026-11-30); recordings of OpenRouter, Vercel's gateway, Snowflake, Avian.
 """
 
 from typing import Any, Final

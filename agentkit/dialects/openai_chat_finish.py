@@ -1,7 +1,7 @@
 """What chat endpoints call the end of an answer.
 
 Pure. A table: OpenAI's words, and those of the many servers that kept their own.
-Source: recordings; pages of OpenAI, DeepSeek, Z.ai, Mistral, Hugging Face (read 2026-11-30).
+Source: recordings; pages of OpenAI, DeepSeek, Z.ai, Mistral, Hugging Face (from public references, not re-read).
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 Pure. Reasoning goes back only as the provider's profile says, opaque details only to their owner, and none of it ever as text. What a
 provider does differently is its profile's to say; nothing here knows a provider's name.
-Source: platform.openai.com/docs/api-reference/chat/create, openrouter.ai/docs, api-docs.deepseek.com, docs.mistral.ai (read 2026-11-30).
+Source: platform.openai.com/docs/api-reference/chat/create, openrouter.ai/docs, api-docs.deepseek.com, docs.mistral.ai (from public references, not re-read).
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Read the token counts of chat endpoints, whatever they call them.
 
 Pure. Absent, null and absurd counts are 0.
-Source: recordings; pages of OpenAI, DeepSeek, Moonshot, xAI, OpenRouter, Databricks (read 2026-11-30).
+Source: recordings; pages of OpenAI, DeepSeek, Moonshot, xAI, OpenRouter, Databricks (from public references, not re-read).
 """
 
 from typing import Any

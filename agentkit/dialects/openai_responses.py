@@ -2,7 +2,7 @@
 
 Pure. This file reads; `openai_responses_request` writes. An answer is a list of items (reasoning, messages, calls, the provider's own
 tools); `openai_responses_items` knows what they are. What is unknown is kept (items) or counted (events), never shown as text.
-Source: the OpenAI API reference, "Responses: streaming events" (read 2026-11-30), and recorded streams.
+Source: the OpenAI API reference, "Responses: streaming events" (from public references, not re-read), and recorded streams.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 Pure. `openai_responses` reads the answer. By default nothing is stored at the provider, and reasoning goes back as the encrypted items
 that came, each with the item that followed it. What is not the target's own is left out and told by a notice, never turned into text.
-Source: the OpenAI API reference, "Create a model response", and the guides on reasoning, function calling and conversation state (read
-2026-11-30).
+Source: the OpenAI API reference, "Create a model response", and the guides on reasoning, function calling and conversation state
+(from public references and recordings, not re-read).
 """
 
 from collections import Counter

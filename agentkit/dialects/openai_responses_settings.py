@@ -1,7 +1,7 @@
 """The members of a Responses request beside its input: reasoning, limits, tools, the form of the answer.
 
 Pure. What a model takes is told by its name, in one table; a name that is not there takes everything, and its provider says no.
-Source: the OpenAI guides on reasoning and structured outputs, and the model pages (read 2026-11-30).
+Source: the OpenAI guides on reasoning and structured outputs, and the model pages (from public references, not re-read).
 """
 
 import re

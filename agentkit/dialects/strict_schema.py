@@ -2,7 +2,7 @@
 
 Pure. With a strict schema an endpoint promises that the answer fits. It demands that every object names all of its members, requires all
 of them and allows no others; what had a default must then be given, which every reader of the schema takes.
-Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas" (read 2026-11-30).
+Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas" (from public references, not re-read).
 """
 
 from collections.abc import Mapping

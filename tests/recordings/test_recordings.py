@@ -6,7 +6,7 @@ tables below are the only place that maps them to ours. Decisions of ours that d
 - An error in the stream makes `finish` `error`, also after a finish reason (bugcases policy 8); the catalogue keeps the finish reason.
 - A chat stream that ends with `[DONE]` and no finish reason reads as `stop`, or `tool_calls` (policy 6); the catalogue says null.
 - Responses, Gemini and Ollama say stop or completed also where they call tools; ours is `tool_calls` then (policy 7).
-- Our output tokens hold the reasoning too; some chat servers count it apart (completion_tokens 27 of a total that has 340 more than
+- Our output tokens hold the reasoning too; some chat servers, xAI's among them, count it beside the output (completion_tokens 27 of a total that has 340 more than
   the prompt's): there the total says it.
 - A call whose end was not seen has no `args` (policy 10); the catalogue parses what came.
 """
