@@ -5,6 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from checkers import gemini
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -529,33 +530,4 @@ def test_any_history_becomes_a_request_by_the_rules(seed: int) -> None:
     assert contents(*load_messages(before)) == sent
     assert contents(*repair(history)) == sent
     assert _MARK not in json.dumps(sent, ensure_ascii=False)
-    check_rules(sent)
-
-
-DATA = {"text", "functionCall", "functionResponse", "inlineData", "toolCall"}
-
-
-def check_rules(sent: list[Json]) -> None:
-    """Check what the provider demands: one datum a part, responses right after their calls, a signature on each step's first call."""
-    said = [
-        position
-        for position, content in enumerate(sent)
-        if content["role"] == "user" and "functionResponse" not in content["parts"][0]
-    ]
-    for position, content in enumerate(sent):
-        assert content["parts"]
-        for part in content["parts"]:
-            assert len(DATA & set(part)) == 1
-            assert part.get("thoughtSignature") != ""
-            assert part.get("text") != "" or "thoughtSignature" in part
-        asked = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
-        if content["role"] == "user":
-            assert not asked
-            continue
-        answers = sent[position + 1]["parts"] if position + 1 < len(sent) else []
-        responses = [part["functionResponse"] for part in answers if "functionResponse" in part]
-        assert [(c["id"], c["name"]) for c in asked] == [(r["id"], r["name"]) for r in responses]
-        assert not responses or len(responses) == len(answers)
-        first = next((part for part in content["parts"] if "functionCall" in part), None)
-        if first is not None and position > said[-1]:
-            assert first["thoughtSignature"]
+    assert gemini.check({"contents": sent}, signs_calls=True) == []

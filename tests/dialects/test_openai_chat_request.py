@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from checkers import openai_chat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -503,27 +504,8 @@ def test_any_history_becomes_a_request_by_the_rules(history: list[Message], prof
     body = encode([USER, *history], profile)
 
     assert dump_messages(history) == before
-    check_rules(body["messages"])
+    assert openai_chat.check(body) == []
     if profile.replay_reasoning in (None, "never"):
         assert not any("reasoning_content" in message for message in body["messages"])
     text = json.dumps([message.get("content") for message in body["messages"]], ensure_ascii=False)
     assert "§" not in text
-
-
-def check_rules(messages: list[dict[str, Any]]) -> None:
-    """Check what OpenAI's reference demands: known roles, results exactly after their calls, arguments that are objects."""
-    waiting: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            assert message["tool_call_id"] == waiting.pop(0)
-            assert isinstance(message["content"], str)
-            continue
-        assert waiting == []
-        assert message["role"] in ("system", "user", "assistant")
-        calls = message.get("tool_calls", [])
-        waiting = [c["id"] for c in calls]
-        assert "tool_calls" not in message or calls
-        assert message["content"] is not None or calls
-        for c in calls:
-            assert isinstance(json.loads(c["function"]["arguments"]), dict)
-    assert waiting == []

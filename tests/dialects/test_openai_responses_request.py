@@ -5,6 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from checkers import openai_responses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -565,29 +566,4 @@ def test_any_history_becomes_a_request_by_the_rules(seed: int) -> None:
     assert items(*load_messages(before)) == sent
     assert items(*repair(history)) == sent
     assert _MARK not in json.dumps(sent, ensure_ascii=False)
-    check_rules(sent)
-
-
-def check_rules(sent: list[Json]) -> None:
-    """Check what the provider demands of an input without stored items."""
-    waiting: list[str] = []
-    ids = [item["id"] for item in sent if "id" in item]
-    assert len(set(ids)) == len(ids)
-    for item, following in zip(sent, [*sent[1:], None], strict=True):
-        kind = item["type"]
-        if kind == "function_call":
-            assert isinstance(json.loads(item["arguments"]), dict)
-            waiting.append(item["call_id"])
-        elif kind == "function_call_output":
-            assert item["call_id"] == waiting.pop(0)
-            assert isinstance(item["output"], str)
-        else:
-            assert not waiting or kind in ("reasoning", "web_search_call") or item["role"] == "assistant"
-        if kind == "reasoning":
-            assert item["encrypted_content"]
-            assert following is not None
-            assert following["type"] != "function_call_output"
-            assert following.get("role") != "user"
-        if kind == "message":
-            assert item["content"]
-    assert waiting == []
+    assert openai_responses.check({"model": "demo", "input": sent, "store": False}) == []
