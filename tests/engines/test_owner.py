@@ -1,0 +1,160 @@
+"""Runs and their owners, over processes: who dies is told, signals arrive, keys hold. On SQLite and on Redis."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+from redis_server import PROGRAM, RedisServer
+
+from agentkit import Agent, AlreadyStarted, RunCancelled, tool
+from agentkit.engine import Engine
+from agentkit.engines.url import open_engine
+from agentkit.log import EARLIEST, Record, Topic
+from agentkit.testing import Call, ScriptedModel, Wait
+from agentkit.testing.engine_stand import follow
+
+pytestmark = [pytest.mark.anyio, pytest.mark.faults]
+
+OWNER = Path(__file__).with_name("owner.py")
+TOPIC = Topic("", "a", "main")
+LEASE = 0.6
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def url(
+    request: pytest.FixtureRequest, tmp_path: Path, require: Callable[[str, bool, str], None]
+) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'log.db'}?lease={LEASE}"
+        return
+    require("redis", PROGRAM is not None, "apt-get install redis-server")
+    server = RedisServer(tmp_path)
+    yield f"{server.url}?lease={LEASE}"
+    server.kill()
+
+
+async def own(url: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a process that owns a run, and return it with the run's id."""
+    process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
+        [sys.executable, str(OWNER), url], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    with anyio.fail_after(15):
+        line = await anyio.to_thread.run_sync(process.stdout.readline, abandon_on_cancel=True)
+    process.stdout.close()
+    return process, line.decode().strip()
+
+
+async def records_until_end(engine: Engine) -> list[Record]:
+    tail = await engine.log.tail(TOPIC)
+    while True:
+        page = await engine.log.read(TOPIC, EARLIEST, 100)
+        if page.records and page.records[-1].terminal:
+            return list(page.records)
+        await follow(tail, page.cursor, 1)
+
+
+async def test_a_run_whose_process_was_killed_has_failed_once_for_everyone(url: str) -> None:
+    process, run = await own(url)
+    engines = [open_engine(url) for _ in range(3)]
+    try:
+        tails = [await engine.log.tail(TOPIC) for engine in engines]
+        process.send_signal(signal.SIGKILL)
+        process.wait(5)
+        with anyio.fail_after(10):
+            seen = [await records_until_end(engine) for engine in engines]
+        await anyio.sleep(LEASE)  # whoever would tell it twice has had the time
+
+        agent = Agent("a", model=ScriptedModel("on"), engine=engines[1])
+        record = await agent.get_run(run)
+        assert record is not None
+        assert (record.status, record.code, record.retryable) == ("failed", "owner_lost", True)
+        assert seen[0] == seen[1] == seen[2]
+        assert [r.type for r in seen[0] if r.terminal] == ["run.failed"]
+        assert json.loads(seen[0][-1].body)["data"]["code"] == "owner_lost"
+        assert [tail.head for tail in tails] == [len(seen[0])] * 3
+        assert await engines[2].leases.holder(TOPIC) is None
+        with anyio.fail_after(5):
+            assert await agent.chat("again") == "on"
+    finally:
+        for engine in engines:
+            await engine.aclose()
+
+
+async def test_a_run_in_another_process_can_be_cancelled(url: str) -> None:
+    process, run = await own(url)
+    engine = open_engine(url)
+    try:
+        agent = Agent("a", model=ScriptedModel(), engine=engine)
+        await agent.cancel(run, reason="enough")
+        with anyio.fail_after(10):
+            last = (await records_until_end(engine))[-1]
+
+        assert (last.type, last.run) == ("run.cancelled", run)
+        assert json.loads(last.body)["data"]["reason"] == "enough"
+    finally:
+        process.kill()
+        process.wait(5)
+        await engine.aclose()
+
+
+async def test_a_suspended_run_holds_no_lease_and_goes_on_in_another_engine(url: str) -> None:
+    first, second = open_engine(url), open_engine(url)
+
+    @tool(requires_approval=True)
+    def act() -> str:
+        """Act."""
+        return "acted"
+
+    def agent(engine: Engine, *turns: Sequence[Call] | str) -> Agent:
+        return Agent("a", model=ScriptedModel(*turns), tools=[act], on_approval="suspend", engine=engine)
+
+    try:
+        with anyio.fail_after(10):
+            result = await agent(first, [Call("act")]).run("go")
+            assert result.termination == "suspended"
+            assert await second.leases.holder(TOPIC) is None
+            await first.aclose()
+            other = agent(second, "done")
+            record = await other.get_run(result.run)
+            assert record is not None
+            (call,) = record.pending
+            handle = await other.approve(result.run, f"{result.run}.{record.step}.{call.id}")
+            assert handle is not None
+            assert (await handle.result()).text == "done"
+        page = await second.log.read(TOPIC, EARLIEST, 100)
+        assert [r.type for r in page.records if r.terminal] == ["run.finished"]
+    finally:
+        await first.aclose()
+        await second.aclose()
+
+
+async def test_a_key_has_one_run_over_all_engines(url: str) -> None:
+    engines = [open_engine(url), open_engine(url)]
+    try:
+        with anyio.fail_after(10):
+            agents = [
+                Agent("a", model=ScriptedModel([Wait(seconds=60)]), engine=engine) for engine in engines
+            ]
+            run = await agents[0].start("go", idempotency_key="k")
+            for agent in agents:
+                for on_busy in ("queue", "reject"):
+                    with pytest.raises(AlreadyStarted) as caught:
+                        await agent.start("go", idempotency_key="k", on_busy=on_busy)
+                    assert caught.value.run == run.id
+            run.cancel()
+            with pytest.raises(RunCancelled):
+                await run.result()
+    finally:
+        for engine in engines:
+            await engine.aclose()

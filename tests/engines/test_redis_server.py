@@ -1,0 +1,190 @@
+"""The Redis engine when its server restarts, forgets, is full, is slow or turns into a replica: told, never doubled, never silent."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from redis_server import PROGRAM, RedisServer
+
+from agentkit.engines.redis import RedisEngine
+from agentkit.engines.retention import Retention
+from agentkit.envelope import draft_all
+from agentkit.errors import ConfigurationError, EngineError
+from agentkit.log import EARLIEST, Cursor, Gap, Record, Topic
+from agentkit.testing.engine_stand import follow, said, until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.faults]
+
+TOPIC = Topic("", "a", "main")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def server(
+    request: pytest.FixtureRequest, require: Callable[[str, bool, str], None], tmp_path: Path
+) -> Iterator[RedisServer]:
+    require("redis", PROGRAM is not None, "apt-get install redis-server")
+    server = RedisServer(tmp_path, *getattr(request, "param", ()))
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def engine(server: RedisServer) -> AsyncIterator[RedisEngine]:
+    engine = RedisEngine(server.url, timeout=0.3, patience=3.0)
+    yield engine
+    await engine.aclose()
+
+
+async def say(engine: RedisEngine, *words: str) -> list[Record]:
+    return await engine.log.append(TOPIC, draft_all(TOPIC, [said(word) for word in words]))
+
+
+async def seqs(engine: RedisEngine) -> list[int]:
+    return [record.seq for record in (await engine.log.read(TOPIC, EARLIEST, 256)).records]
+
+
+@pytest.mark.parametrize("server", [("--appendonly", "yes", "--appendfsync", "always")], indirect=True)
+async def test_a_restart_with_its_data_is_waited_for(server: RedisServer, engine: RedisEngine) -> None:
+    tail = await engine.log.tail(TOPIC)
+    written = await say(engine, "a", "b")
+    server.kill()
+    async with anyio.create_task_group() as group:
+        group.start_soon(say, engine, "c")
+        await anyio.to_thread.run_sync(server.start)
+
+    got = await follow(tail, Cursor(written[0].epoch, 0), 3)
+    assert got[:2] == written
+    assert got == list((await engine.log.read(TOPIC, EARLIEST, 10)).records)
+
+
+@pytest.mark.parametrize("way", ["restart", "flush"])
+async def test_a_server_that_lost_its_data_begins_a_new_epoch_and_watchers_learn_it(
+    server: RedisServer, engine: RedisEngine, way: str
+) -> None:
+    tail = await engine.log.tail(TOPIC)
+    old = (await say(engine, "a", "b"))[-1]
+    if way == "flush":
+        server.ask("FLUSHALL")
+    else:
+        server.kill()
+        server.start()
+    await until(lambda: tail.epoch != old.epoch, "the watcher did not learn it")
+    page = await engine.log.read(TOPIC, Cursor(old.epoch, 2), 10)
+    (new,) = await say(engine, "c")
+
+    assert (list(page.records), page.gap) == ([], Gap("epoch", 1, 0))
+    assert (new.seq, new.epoch) == (1, tail.epoch)
+    assert await follow(tail, Cursor(new.epoch, 0), 1) == [new]
+
+
+async def test_a_server_that_lost_its_last_second_begins_a_new_epoch(
+    server: RedisServer, engine: RedisEngine
+) -> None:
+    old = (await say(engine, "a", "b"))[-1]
+    meta = engine._store.keys(TOPIC).meta
+    server.ask("HSET", meta, "head", "1")  # as a server that restarted without the last of its file
+    (new,) = await say(engine, "c")
+
+    assert new.epoch != old.epoch
+
+
+async def test_connections_that_are_killed_double_nothing_and_lose_nothing(
+    server: RedisServer, engine: RedisEngine
+) -> None:
+    tail = await engine.log.tail(TOPIC)
+    start = Cursor(tail.epoch, 0)
+    is_done = False
+
+    async def kill() -> None:
+        while not is_done:
+            await anyio.to_thread.run_sync(server.ask, "CLIENT", "KILL", "TYPE", "normal")
+            await anyio.to_thread.run_sync(server.ask, "CLIENT", "KILL", "TYPE", "pubsub")
+            await anyio.sleep(0.01)
+
+    words = [f"word {number}" for number in range(60)]
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(kill)
+            for word in words:
+                await say(engine, word)
+            is_done = True
+        got = await follow(tail, start, len(words))
+    assert [record.seq for record in got] == list(range(1, 61))
+    assert [word.encode() in record.body for word, record in zip(words, got, strict=True)] == [True] * 60
+
+
+async def test_a_slow_server_gets_each_append_once(server: RedisServer, engine: RedisEngine) -> None:
+    await say(engine, "a")
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.to_thread.run_sync, server.ask, "DEBUG", "SLEEP", "1")
+        await anyio.sleep(0.05)
+        await say(engine, "b")
+        await say(engine, "c")
+    await anyio.sleep(0.1)  # what waited in the server's sockets has come through
+
+    assert await seqs(engine) == [1, 2, 3]
+
+
+async def test_a_server_that_is_gone_is_told_in_time(server: RedisServer, engine: RedisEngine) -> None:
+    await say(engine, "a")
+    server.kill()
+
+    with anyio.fail_after(5), pytest.raises(EngineError, match="cannot be reached") as caught:
+        await say(engine, "b")
+    assert str(server.port) not in str(caught.value)
+
+
+async def test_a_server_without_memory_says_so_and_goes_on_later(
+    server: RedisServer, engine: RedisEngine
+) -> None:
+    await say(engine, "a")
+    server.ask("CONFIG", "SET", "maxmemory", "1")
+    with pytest.raises(EngineError, match="no memory left"):
+        await say(engine, "b")
+    assert await seqs(engine) == [1]
+    server.ask("CONFIG", "SET", "maxmemory", "0")
+
+    assert [record.seq for record in await say(engine, "c")] == [2]
+
+
+async def test_a_replica_is_told_and_a_server_that_was_promoted_serves(
+    server: RedisServer, engine: RedisEngine
+) -> None:
+    await say(engine, "a")
+    server.ask("REPLICAOF", "127.0.0.1", "1")
+    async with anyio.create_task_group() as group:
+        group.start_soon(say, engine, "b")
+        await anyio.sleep(0.3)
+        server.ask("REPLICAOF", "NO", "ONE")
+
+    assert await seqs(engine) == [1, 2]
+
+
+@pytest.mark.parametrize("server", [("--maxmemory-policy", "allkeys-lru")], indirect=True)
+async def test_a_server_that_evicts_is_refused(engine: RedisEngine) -> None:
+    with pytest.raises(EngineError, match="set it to noeviction"):
+        await say(engine, "a")
+
+
+async def test_a_log_is_kept_within_its_bounds(server: RedisServer) -> None:
+    engine = RedisEngine(server.url, retention=Retention(records=20))
+    first = (await say(engine, "first"))[0]
+    for _ in range(60):
+        await say(engine, "x")
+    page = await engine.log.read(TOPIC, Cursor(first.epoch, 0), 100)
+
+    assert page.head == 61
+    assert page.gap == Gap("trimmed", 1, page.records[0].seq - 1)
+    assert 20 <= len(page.records) <= 23
+    await engine.aclose()
+
+
+def test_a_url_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Redis URL"):
+        RedisEngine("http://localhost")
