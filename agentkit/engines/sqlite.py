@@ -40,7 +40,7 @@ class SQLiteEngine:
         *,
         retention: Retention | None = None,
         lease: float = 15.0,
-        poll: float = 0.015,
+        poll: float = 0.005,
         busy_timeout: float = 5.0,
         full_sync: bool = False,
     ) -> None:
@@ -115,7 +115,6 @@ class SQLiteEngine:
             if cleans or has_expired(connection):
                 self._check()
                 connection.execute("BEGIN IMMEDIATE")
-                connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'stamp'")
                 expire(connection, self._store)
                 if cleans:
                     drop_old_signals(connection)

@@ -1,6 +1,6 @@
 """The follower: what others have committed to the file comes into this process's tails, handlers and waits.
 
-One task per process, and only while somebody watches. The reader's thread looks a few times in a hundredth of seconds whether another
+One task per process, and only while somebody watches. The reader's thread looks every few milliseconds whether another
 connection has committed (a counter in shared memory, no query); only then is anything read.
 """
 
@@ -182,7 +182,7 @@ class Follower:
 
     def _read(self, connection: sqlite3.Connection, asked: _Asked) -> _Found:
         """Return what has changed: work for the reader's thread."""
-        (stamp,) = connection.execute("SELECT value FROM meta WHERE key = 'stamp'").fetchone()
+        (stamp,) = connection.execute("SELECT coalesce(max(stamp), 0) FROM topics").fetchone()
         changed = set(asked.unsure)
         if asked.places and 0 <= asked.stamp != stamp:
             changed |= {

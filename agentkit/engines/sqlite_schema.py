@@ -52,7 +52,6 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         """CREATE TABLE signals (
             id INTEGER PRIMARY KEY AUTOINCREMENT, topic INTEGER NOT NULL, run TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL,
             time REAL NOT NULL)""",
-        "INSERT INTO meta VALUES ('stamp', 0)",
     ),
 )
 """Statements that lead from each schema version to the next. What was released is never edited."""

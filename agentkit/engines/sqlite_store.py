@@ -17,7 +17,8 @@ from agentkit.log import NOW, Cursor, Draft, Page, Record, Topic, locate
 
 _COLUMNS = "seq, type, kind, run, block, time, body, terminal"
 _INSERT = f"INSERT INTO records (topic, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own words
-_STAMP = "(SELECT value FROM meta WHERE key = 'stamp')"
+_STAMP = "(SELECT max(stamp) + 1 FROM topics)"
+"""A change of a log is numbered over all topics, so that followers find what changed since they looked."""
 
 
 class TopicRow(NamedTuple):

@@ -1,7 +1,7 @@
 """A thread that owns a connection: work comes in from event loops, and results go back.
 
 The writer commits all that has gathered in one transaction (group commit); the reader reads in one snapshot, and between looks whether
-another connection has committed. It knows no table but `meta.stamp`: the number of the last commit, by which followers find what changed.
+another connection has committed. It knows no table.
 """
 
 import asyncio
@@ -86,7 +86,6 @@ class SQLiteThread:
         """
         self._connection = connect()
         self._begin = "BEGIN IMMEDIATE" if kind == "writer" else "BEGIN"
-        self._writes = kind == "writer"
         self._check = check
         self._idle = idle
         self._queue: SimpleQueue[_Job | Literal["look", "end"]] = SimpleQueue()
@@ -169,8 +168,6 @@ class SQLiteThread:
                 job.error = error if isinstance(error, EngineError) else engine_error(error)
             return
         try:
-            if self._writes:
-                connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'stamp'")
             for job in jobs:
                 job.run(connection)
             connection.execute("COMMIT")

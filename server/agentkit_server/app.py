@@ -13,6 +13,7 @@ from starlette.routing import Route, Router, WebSocketRoute
 from agentkit.agent import Agent
 from agentkit.engine import Engine
 from agentkit.engines.memory import MemoryEngine
+from agentkit.engines.url import open_engine
 from agentkit_server.backend import SocketBackend
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.ending import arrange
@@ -112,22 +113,23 @@ class Application:
 def create_app(
     agents: Iterable[Agent] | AgentDirectory,
     *,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
     settings: Settings | None = None,
 ) -> Application:
     """Return an ASGI application that serves agents.
 
     Args:
         agents: agents, the first is the default; or a directory. Copies of them live on `engine`.
-        engine: where threads and logs live; a memory engine by default.
+        engine: where threads and logs live, an engine or its URL (`sqlite:///path`, `redis://…`); a memory engine by default.
         settings: timers and bounds; by default from the environment.
 
     Raises:
-        ConfigurationError: two agents of one name.
+        ConfigurationError: two agents of one name; a URL of no engine.
+        EngineError: the engine's file cannot be used.
     """
     settings = settings or Settings()
     directory = agents if isinstance(agents, AgentDirectory) else AgentDirectory(agents)
-    kept = engine or MemoryEngine()
+    kept = open_engine(engine) if isinstance(engine, str) else engine or MemoryEngine()
     directory.bind(kept)
     hub = Hub(
         kept.log,
@@ -139,4 +141,4 @@ def create_app(
             retry_ms=settings.retry_ms,
         ),
     )
-    return Application(Service(directory, kept, hub, settings), owns_engine=engine is None)
+    return Application(Service(directory, kept, hub, settings), owns_engine=kept is not engine)
