@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 # No test of this house talks to a stranger. Its own servers stand on loopback.
 os.environ["AGENTKIT_NO_NETWORK"] = "1"
+# Nor does it leave a folder behind, or find what another one left: the command keeps its threads in memory unless a test says where.
+os.environ["AGENTKIT_ENGINE"] = "memory://"
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from agentkit.agent import Agent
+from agentkit.engines.sqlite import SQLiteEngine
+from agentkit.engines.url import open_engine
 from agentkit.errors import AgentKitError, ConfigurationError
 from agentkit.local_model import SMOLLM2
 from agentkit.providers import connect
@@ -46,6 +48,20 @@ def serve(
         list[Path] | None, typer.Option(help="A recorded provider stream to play; may be given again.")
     ] = None,
     dialect: Annotated[str, typer.Option(help="What --replay is written in: anthropic-messages…")] = "",
+    *,
+    data: Annotated[
+        Path,
+        typer.Option(
+            envvar="AGENTKIT_DATA", help="Folder for threads and logs; they are there after a restart."
+        ),
+    ] = Path(".agentkit"),
+    engine: Annotated[
+        str,
+        typer.Option(
+            envvar="AGENTKIT_ENGINE",
+            help="Keep them elsewhere: memory://, sqlite:///path, redis://host:port/db.",
+        ),
+    ] = "",
     insecure_no_auth: Annotated[
         bool, typer.Option("--insecure-no-auth", help="Listen to other machines although anybody may come.")
     ] = False,
@@ -64,11 +80,18 @@ def serve(
         directory = all_agents(model, base_url, replay or [], dialect)
         settings = read_settings()
         listener = listen(host, port, settings)
+        try:
+            kept = open_engine(engine) if engine else SQLiteEngine(data / "agentkit.db")
+        except AgentKitError:
+            listener.close()
+            raise
     except AgentKitError as error:
         typer.echo(f"agentkit: {error}", err=True)
         raise typer.Exit(1) from None
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    server = make_server(create_app(directory, settings=settings), settings)
+    application = create_app(directory, engine=kept, settings=settings)
+    application.on_close(kept.aclose)
+    server = make_server(application, settings)
     typer.echo(f"agentkit is at {url_of(listener)}")
     sys.stdout.flush()
     server.run(sockets=[listener])

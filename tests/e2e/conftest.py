@@ -17,9 +17,10 @@ if TYPE_CHECKING:  # playwright may be missing: then its tests are skipped
 
 
 @pytest.fixture(scope="session")
-def demo_url() -> Iterator[str]:
+def demo_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the command's own server, with the agents that need no key."""
-    with serving("-m", "agentkit_server", "--port", "0") as url:
+    engine = f"sqlite:///{tmp_path_factory.mktemp('data')}/log.db"
+    with serving("-m", "agentkit_server", "--port", "0", "--engine", engine) as url:
         yield url
 
 

@@ -121,3 +121,21 @@ def test_a_setting_that_cannot_be_is_named(monkeypatch: pytest.MonkeyPatch, valu
 def test_a_model_without_a_provider_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         demo_agents("just-a-model", "", [], "")
+
+
+def test_the_command_keeps_threads_in_a_folder_that_can_be_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("AGENTKIT_ENGINE")
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: sockets[0].close())
+    result = CliRunner().invoke(app, ["serve", "--port", "0", "--data", str(tmp_path / "kept")])
+
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "kept" / "agentkit.db").is_file()
+
+
+def test_an_engine_that_cannot_be_is_one_clear_line() -> None:
+    result = CliRunner().invoke(app, ["serve", "--port", "0", "--engine", "carrier-pigeon://x"])
+
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "unknown engine 'carrier-pigeon'" in result.stderr
