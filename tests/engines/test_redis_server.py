@@ -8,6 +8,8 @@ import pytest
 from redis_server import PROGRAM, RedisServer
 
 from agentkit.engines.redis import RedisEngine
+from agentkit.engines.redis_scripts import APPEND
+from agentkit.engines.redis_store import pack
 from agentkit.engines.retention import Retention
 from agentkit.envelope import draft_all
 from agentkit.errors import ConfigurationError, EngineError
@@ -188,3 +190,17 @@ async def test_a_log_is_kept_within_its_bounds(server: RedisServer) -> None:
 def test_a_url_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Redis URL"):
         RedisEngine("http://localhost")
+
+
+async def test_a_first_try_that_comes_after_its_second_is_not_kept_again(engine: RedisEngine) -> None:
+    (record,) = await say(engine, "a")
+    store, keys = engine._store, engine._store.keys(TOPIC)
+    draft = draft_all(TOPIC, [said("b")])[0]
+    answers = []
+    for again in ("1", "0"):  # the slow server does the second try first
+        args: list[object] = [keys.channel, *store.kept, "", "batch", again, "none", record.epoch, 1]
+        args += ["", "0", pack(draft, "batch")]
+        answers.append(await store.eval(APPEND, [*keys.of_log, keys["retried"]], args))
+
+    assert answers[0] == answers[1]
+    assert await seqs(engine) == [1, 2]
