@@ -10,16 +10,16 @@ import time as clock
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self, TypeAlias, Unpack
+from typing import Self, TypeAlias, Unpack, get_args
 
 from agentkit.approvals import Approvals, Decision, approval_id
 from agentkit.background import Work, spawn
-from agentkit.content import Block, JsonValue, Message
+from agentkit.content import Block, JsonValue, Message, TextBlock, dump_messages, load_messages
 from agentkit.emitter import Emitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
 from agentkit.engines.memory import MemoryEngine
 from agentkit.envelope import MAX_CUSTOM, draft_all, encode
-from agentkit.errors import AlreadyStarted, ConfigurationError, RunCancelled, ThreadBusy, quote
+from agentkit.errors import AgentKitError, AlreadyStarted, ConfigurationError, RunCancelled, ThreadBusy, quote
 from agentkit.events import CustomEvent
 from agentkit.generate import OnReasoning
 from agentkit.history import RunRecord, ThreadRecord
@@ -142,9 +142,7 @@ class Agent:
 
         The iterator raises what the run ended with, after all text that came.
         """
-        handle = self._handle(
-            self._topic(thread, owner), self._spec([Message.user(message)], options), on_busy
-        )
+        handle = self._handle(self._topic(thread, owner), self._spec([_said(message)], options), on_busy)
         return TextIterator(handle, owns=True)
 
     async def run(
@@ -157,9 +155,7 @@ class Agent:
         **options: Unpack[RunOptions],
     ) -> RunResult:
         """Say something, wait for the end, and return all that came. As `chat`, with everything beside the text."""
-        handle = self._handle(
-            self._topic(thread, owner), self._spec([Message.user(message)], options), on_busy
-        )
+        handle = self._handle(self._topic(thread, owner), self._spec([_said(message)], options), on_busy)
         async with handle:
             return await handle.result()
 
@@ -183,7 +179,7 @@ class Agent:
             EngineError: the engine cannot be reached.
         """
         topic = self._topic(thread, owner)
-        spec = self._spec([Message.user(message)], options)
+        spec = self._spec([_said(message)], options)
         record = RunRecord(new_id("run"), "queued", clock.time(), metadata=spec.metadata)
         lease: Lease | None = None
         if on_busy == "reject":
@@ -218,13 +214,16 @@ class Agent:
     ) -> None:
         """Stop a run of this agent, in whichever process it goes on or waits; nothing happens if it has ended."""
         record = await self.get_run(run, thread=thread, owner=owner)
-        if record is not None and record.status == "suspended":
+        here = self._here(run)
+        if here is not None:
+            here.cancel(reason, mode=mode)
+        elif record is not None and record.status == "suspended":
             handle = await self.resume(run, thread=thread, owner=owner)
             handle.cancel(reason)  # before it has done anything
             with suppress(RunCancelled):
                 await handle.result()
-            return
-        await self._signal(thread, owner, run, Signal("cancel", {"reason": reason, "mode": mode}))
+        else:
+            await self._signal(thread, owner, run, Signal("cancel", {"reason": reason, "mode": mode}))
 
     async def steer(self, run: str, text: str, *, thread: str = "main", owner: str = "") -> str:
         """Put a user's message into a run at its next step boundary, and return the message's id."""
@@ -252,7 +251,7 @@ class Agent:
         """
         topic = self._topic(thread, owner)
         record = await self.engine.threads.get_run(topic, run)
-        if record is None or record.status != "suspended":
+        if record is None or record.status != "suspended" or self._here(run) is not None:
             data: dict[str, JsonValue] = {"approval": approval, "approved": approved, "reason": reason}
             await self.engine.control.send(topic, run, Signal("approve", data))
             return None
@@ -261,7 +260,7 @@ class Agent:
             return None
         record = replace(record, decisions={**record.decisions, approval: (approved, reason)})
         await self.engine.threads.put_run(topic, record)
-        if not asked <= record.decisions.keys():
+        if not asked <= record.decisions.keys() or self._here(run) is not None:
             return None
         return await self.resume(run, thread=thread, owner=owner)
 
@@ -281,7 +280,7 @@ class Agent:
         """
         topic = self._topic(thread, owner)
         record = await self.engine.threads.get_run(topic, run)
-        if record is None or record.status != "suspended":
+        if record is None or record.status != "suspended" or self._here(run) is not None:
             raise ConfigurationError(f"run {quote(run)} is not suspended")
         spec = replace(
             self._spec([], options),
@@ -324,7 +323,14 @@ class Agent:
         title: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Set a thread's title, its metadata, or both; None leaves what there is."""
+        """Set a thread's title, its metadata, or both; None leaves what there is.
+
+        Raises:
+            ConfigurationError: the title is no text, or the metadata no JSON.
+        """
+        if title is not None and not isinstance(title, str):
+            raise ConfigurationError(f"a thread's title is text, got {quote(title)}")
+        encode(dict(metadata or {}))  # raises where it is not JSON
         await self.engine.threads.describe(self._topic(thread, owner), title=title, metadata=metadata)
 
     async def fork(self, to: str, *, thread: str = "main", owner: str = "", count: int | None = None) -> None:
@@ -333,6 +339,8 @@ class Agent:
         Raises:
             ThreadBusy: the new thread has messages already, or a run.
         """
+        if count is not None and (isinstance(count, bool) or count < 0):
+            raise ConfigurationError(f"count is a number of messages, got {quote(count)}")
         source, target = self._topic(thread, owner), self._topic(to, owner)
         lease = await self.engine.leases.acquire(target, new_id("fork"), wait=False)
         if lease is None:
@@ -410,6 +418,10 @@ class Agent:
     def _topic(self, thread: str, owner: str) -> Topic:
         return Topic(owner, self.name, _check_name("thread", thread))
 
+    def _here(self, run: str) -> Run | None:
+        """Return the run of that id that goes on in this agent; its record may still say that it is suspended."""
+        return next((one for one in self._works.values() if one.id == run and not one.ended), None)
+
     async def _signal(self, thread: str, owner: str, run: str, signal: Signal) -> None:
         await self.engine.control.send(self._topic(thread, owner), run, signal)
 
@@ -424,6 +436,10 @@ class Agent:
         approvals: Approvals | None = None,
         detached: bool = False,
     ) -> AgentRun:
+        if on_busy not in get_args(OnBusy):
+            raise ConfigurationError(
+                f"unknown on_busy {quote(on_busy)}; known: {', '.join(get_args(OnBusy))}"
+            )
         record = record or RunRecord(new_id("run"), "queued", clock.time(), metadata=spec.metadata)
         task = ThreadRun(
             self.engine,
@@ -449,6 +465,21 @@ class Agent:
             return own[0]
 
         return AgentRun(task.run, topic.thread, start, task.asked, detached=detached)
+
+
+def _said(message: Input) -> Message:
+    """Return what a user says as a message; what cannot be kept or sent is refused before anything is stored.
+
+    Raises:
+        ConfigurationError: it is neither text nor blocks, or holds nothing.
+    """
+    try:
+        (said,) = load_messages(dump_messages([Message.user(message)]))
+    except (AgentKitError, TypeError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"a message is text, or blocks of a user: {quote(str(error))}") from None
+    if not any(not isinstance(block, TextBlock) or block.text.strip() for block in said.content):
+        raise ConfigurationError("the message is empty")
+    return said
 
 
 def _check_name(what: str, name: str) -> str:

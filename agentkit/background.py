@@ -21,7 +21,7 @@ class Work:
 
     def __init__(self, name: str, call_soon: Callable[[Callable[[], None]], None]) -> None:
         self.name = name
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         """What the work raised, or None."""
         self._is_cancelled = False
         self._scope: anyio.CancelScope | None = (
@@ -58,7 +58,9 @@ class Work:
                 if self._is_cancelled:
                     self._scope.cancel()
                 await work()
-        except Exception as error:
+        except (anyio.get_cancelled_exc_class(), KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise  # the loop's own matter: it ends
+        except BaseException as error:  # trio ends the whole process where a system task lets one out
             self.error = error
             logger.exception("background work %s failed", self.name)
         finally:

@@ -114,6 +114,8 @@ def parse_limits(value: Mapping[str, Any] | Limits | None) -> Limits:
     if value is None:
         return Limits()
     if not isinstance(value, Limits):
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(f"limits must be a mapping or Limits, got {quote(value)}")
         known = {member.name for member in fields(Limits)}
         unknown = sorted(set(value) - known)
         if unknown:
@@ -122,7 +124,9 @@ def parse_limits(value: Mapping[str, Any] | Limits | None) -> Limits:
     for name in ("steps", "tokens", "seconds", "cost"):
         number = getattr(value, name)
         if number is not None and (
-            isinstance(number, bool) or not isinstance(number, int | float) or number <= 0
+            isinstance(number, bool)
+            or not isinstance(number, int if name in ("steps", "tokens") else int | float)
+            or not number > 0  # so that NaN is none
         ):
             raise ConfigurationError(f"limit {name} must be a positive number, got {quote(number)}")
     if value.cost is not None and value.price is None:

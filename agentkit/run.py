@@ -10,7 +10,7 @@ import logging
 import time as clock
 from collections import deque
 from collections.abc import Awaitable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import anyio
 
@@ -19,6 +19,7 @@ from agentkit.content import JsonValue, Message, RefusalBlock, ToolUseBlock, Usa
 from agentkit.ending import bad_end
 from agentkit.errors import (
     AgentKitError,
+    ConfigurationError,
     HookError,
     LimitError,
     ModelStreamError,
@@ -111,6 +112,10 @@ class Run:
             mode: `now` reaches the provider's connection and the tools at once; `after_tools` lets tools that are at work end, but no
                 model; `after_step` lets the step end.
         """
+        if mode not in get_args(CancelMode):
+            raise ConfigurationError(
+                f"unknown cancel mode {quote(mode)}; known: {', '.join(get_args(CancelMode))}"
+            )
         self._cancel_reason = self._cancel_reason or reason
         self._cancel_mode = self._cancel_mode or mode
         if mode == "now" or (mode == "after_tools" and self._calls is None):
@@ -122,6 +127,11 @@ class Run:
         """Tell events, but for those of a straggler (a tool that ignored its cancellation) after the run's end."""
         if not self.is_over:
             await self._publish(events)
+
+    @property
+    def ended(self) -> bool:
+        """True once the run has ended here, also where it was suspended."""
+        return bool(self._termination) or self.error is not None
 
     @property
     def number(self) -> int:

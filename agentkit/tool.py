@@ -180,7 +180,9 @@ class Tool:
                 return result(use, await self._once(arguments, context))
             except ToolError:
                 raise
-            except (Exception, SystemExit) as error:  # a tool that calls sys.exit() does not end the process
+            except (anyio.get_cancelled_exc_class(), KeyboardInterrupt):
+                raise
+            except BaseException as error:  # a tool that calls sys.exit(), or another loop's cancellation, ends nothing but itself
                 if attempt == self.retries:
                     said = valid_text(f"{type(error).__name__}: {error}")[:MAX_ERROR]
                     raise ToolError(said) from error
@@ -194,13 +196,22 @@ class Tool:
             with anyio.fail_after(self.timeout):
                 if inspect.iscoroutinefunction(self.function):
                     return await self.function(**named)
-                value = await anyio.to_thread.run_sync(lambda: self.function(**named), abandon_on_cancel=True)
+                value = await anyio.to_thread.run_sync(lambda: self._in_thread(named), abandon_on_cancel=True)
                 return await value if inspect.isawaitable(value) else value
         except TimeoutError as error:
             if self.timeout is None:
                 raise
             context.cancelled = True
             raise ToolError(f"{self.name} took longer than {self.timeout} s") from error
+
+    def _in_thread(self, named: Mapping[str, Any]) -> object:
+        """Call a sync function; a cancellation that it raises is its own, never that of the loop which waits for it."""
+        try:
+            return self.function(**named)
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise ToolError(valid_text(f"{type(error).__name__}: {error}")[:MAX_ERROR]) from error
 
     def _capacity(self) -> anyio.CapacityLimiter | None:
         if self.max_concurrency is None:
@@ -232,6 +243,8 @@ def _content(name: str, value: object) -> tuple[ToolContent, ...]:
         return tuple(part for part in value if isinstance(part, ToolContent))
     try:
         text = to_json(value, inf_nan_mode="constants", by_alias=True).decode()
+        if "NaN" in text or "Infinity" in text:
+            from_json(text, allow_inf_nan=False)  # raises where they stand as numbers, not inside a string
     except (PydanticSerializationError, UnicodeError, ValueError, RecursionError) as error:
         raise ToolError(
             f"{name} returned {type(value).__name__}, which is not JSON: {quote(str(error))}"

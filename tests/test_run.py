@@ -32,6 +32,7 @@ from agentkit import (
     step_count_is,
     tool,
 )
+from agentkit.approvals import approval_id
 from agentkit.events import (
     Event,
     Parent,
@@ -215,7 +216,17 @@ async def test_a_run_takes_its_seconds_at_most() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"steps": 0}, {"tokens": -1}, {"seconds": True}, {"cost": 1}, {"x": 1}], ids=str
+    "limits",
+    [
+        {"steps": 0},
+        {"steps": 1.5},
+        {"tokens": -1},
+        {"seconds": True},
+        {"seconds": float("nan")},
+        {"cost": 1},
+        {"x": 1},
+    ],
+    ids=str,
 )
 def test_impossible_limits_are_refused(limits: Mapping[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
@@ -377,6 +388,51 @@ async def test_a_run_may_be_suspended_and_go_on_later_with_the_same_id() -> None
         "run.finished",
     ]
     assert types.count("step.finished") == 2
+
+
+async def test_a_run_that_was_just_resumed_has_one_owner_and_one_end() -> None:
+    model = ScriptedModel([Call("erase", {"path": "/x"}, id="a")], "done")
+    agent = Agent("a", model=model, tools=[erase], on_approval="suspend")
+    with anyio.fail_after(5):
+        first = await agent.run("go")
+        (use,) = (await agent.runs())[0].pending
+        handle = await agent.approve(first.run, approval_id(first.run, 1, use.id))
+        assert handle is not None
+        with pytest.raises(ConfigurationError, match="not suspended"):
+            await agent.resume(first.run)
+        await agent.cancel(first.run, reason="no")
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        await agent.join()
+
+    assert [record.status for record in await agent.runs()] == ["cancelled"]
+    page = await agent.engine.log.read(Topic("", "a", "main"), EARLIEST, 1000)
+    assert [record.type for record in page.records if record.terminal] == ["run.cancelled"]
+
+
+async def test_misspelt_words_are_refused() -> None:
+    agent = Agent("a", model=ScriptedModel([Wait(60)]))
+    with anyio.fail_after(5):
+        with pytest.raises(ConfigurationError, match="on_busy"):
+            await agent.chat("x", on_busy="rejct")  # type: ignore[arg-type]  # that is the point
+        handle = await agent.start("x")
+        with pytest.raises(ConfigurationError, match="cancel mode"):
+            handle.cancel(mode="bogus")  # type: ignore[arg-type]  # that is the point
+        handle.cancel()
+        await agent.join()
+
+
+@pytest.mark.parametrize("said", ["", "  ", [], [TextBlock(5)], 5, None, [5]], ids=repr)  # type: ignore[arg-type]  # as above
+async def test_what_is_no_message_is_refused_before_anything_is_kept(said: Any) -> None:
+    agent = Agent("a", model=ScriptedModel("x"))
+    with pytest.raises(ConfigurationError, match="message"):
+        await agent.chat(said)
+    with pytest.raises(ConfigurationError, match="title"):
+        await agent.describe_thread(title=5)  # type: ignore[arg-type]  # as above
+    with pytest.raises(ConfigurationError, match="JSON"):
+        await agent.describe_thread(metadata={"x": object()})  # type: ignore[dict-item]  # as above
+
+    assert (await agent.messages(), await agent.runs(), await agent.threads()) == ([], [], [])
 
 
 async def test_only_a_suspended_run_can_be_resumed() -> None:

@@ -201,7 +201,9 @@ async def test_a_run_is_resumed_once_whoever_decides() -> None:
     with anyio.fail_after(5):
         handle = await agent.approve(run, approval)
         assert handle is not None
-        other = await agent.resume(run)
+        with pytest.raises(ConfigurationError, match="not suspended"):
+            await agent.resume(run)  # it goes on in this agent already
+        other = await agent.bind(agent.engine).resume(run)  # as another process would
         ends: list[str] = []
         for one in (handle, other):  # whichever takes the thread first
             try:

@@ -1,3 +1,4 @@
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -137,7 +138,7 @@ class Point:
         pytest.param(None, "null", id="None"),
         pytest.param(Point(1), '{"x":1}', id="dataclass"),
         pytest.param(Place(name="a"), '{"name":"a","height":0.0}', id="pydantic model"),
-        pytest.param(float("nan"), "NaN", id="NaN"),
+        pytest.param("NaN", "NaN", id="the word NaN"),
         pytest.param("a\ud83d", "a\ufffd", id="half a surrogate pair"),
     ],
 )
@@ -169,6 +170,51 @@ async def test_rubbish_is_an_error_result_that_names_the_type() -> None:
 
     result = await call(rubbish)
     assert (result.status, "lock" in result.text) == ("error", True)
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": -float("inf")}], ids=repr)
+async def test_numbers_that_are_no_json_are_an_error_result(value: object) -> None:
+    @tool
+    def give() -> Any:
+        """Give."""
+        return value
+
+    result = await call(give)
+    assert (result.status, "not JSON" in result.text) == ("error", True)
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_what_is_no_exception_is_an_error_result_too(kind: str) -> None:
+    class Strange(BaseException):
+        pass
+
+    async def strange_async() -> str:
+        """Raise."""
+        raise Strange("odd")
+
+    def strange_thread() -> str:
+        """Raise."""
+        raise Strange("odd")
+
+    function: Callable[..., Any] = strange_async if kind == "async" else strange_thread
+    assert await call(tool(function)) == ToolResultBlock("c1", "t", (TextBlock("Strange: odd"),), "error")
+
+
+async def test_another_loops_cancellation_is_its_own() -> None:
+    @tool
+    def nested() -> str:
+        """Run a loop inside."""
+
+        async def inner() -> None:
+            task = asyncio.ensure_future(asyncio.sleep(1))
+            task.cancel()
+            await task
+
+        asyncio.run(inner())
+        return ""
+
+    result = await call(nested)
+    assert (result.status, result.text.startswith("CancelledError")) == ("error", True)
 
 
 async def test_an_exception_is_an_error_result() -> None:
