@@ -30,6 +30,7 @@ from agentkit.run_spec import RunResult, RunSpec, new_id
 from agentkit.stream import EventBuffer, TextIterator
 from agentkit.sub_agent import agent_tool
 from agentkit.thread_run import AgentRun, Listeners, OnBusy, ThreadRun
+from agentkit.threads import erase_thread, fork_thread
 from agentkit.tool import Tool
 
 Input: TypeAlias = str | Iterable[Block]
@@ -337,37 +338,14 @@ class Agent:
         """Begin thread `to` with the first `count` messages of this one (None: all).
 
         Raises:
+            ConfigurationError: the count is no number of messages.
             ThreadBusy: the new thread has messages already, or a run.
         """
-        if count is not None and (isinstance(count, bool) or count < 0):
-            raise ConfigurationError(f"count is a number of messages, got {quote(count)}")
-        source, target = self._topic(thread, owner), self._topic(to, owner)
-        lease = await self.engine.leases.acquire(target, new_id("fork"), wait=False)
-        if lease is None:
-            raise ThreadBusy(f"{target.path} has a run already")
-        try:
-            if await self.engine.threads.messages(target):
-                raise ThreadBusy(f"{target.path} has messages already")
-            messages = (await self.engine.threads.messages(source))[:count]
-            await self.engine.threads.extend(target, messages, fence=lease.fence)
-        finally:
-            await self.engine.leases.release(lease)
+        await fork_thread(self.engine, self._topic(thread, owner), self._topic(to, owner), count)
 
     async def delete_thread(self, *, thread: str = "main", owner: str = "") -> None:
         """Erase a thread: its runs are stopped, its messages, runs and log go; watchers learn it by a new epoch."""
-        topic = self._topic(thread, owner)
-        holder = await self.engine.leases.holder(topic)
-        records = await self.engine.threads.runs(topic)
-        waiting = [record.run for record in records if record.status == "queued"]
-        for run in dict.fromkeys([*waiting, *([] if holder is None else [holder])]):
-            await self.engine.control.send(topic, run, Signal("cancel", {"reason": "the thread was deleted"}))
-        lease = await self.engine.leases.acquire(topic, new_id("delete"), wait=True)
-        try:
-            await self.engine.threads.delete(topic)
-            await self.engine.log.delete(topic)
-        finally:
-            if lease is not None:
-                await self.engine.leases.release(lease)
+        await erase_thread(self.engine, self._topic(thread, owner))
 
     # beside runs
 

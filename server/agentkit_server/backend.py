@@ -61,8 +61,8 @@ class SocketBackend:
 
     async def start_run(self, identity: Identity, topic: Topic, request: StartRun) -> Mapping[str, JsonValue]:  # noqa: ARG002
         """Start a run; a busy thread is refused."""
-        handle = await self._service.start(topic, RunOrder(read_input(request.input)))
-        return {"run": handle.id, "thread": topic.thread}
+        started = await self._service.start(topic, RunOrder(read_input(request.input), key=request.idem))
+        return {"run": started.run, "thread": topic.thread}
 
     async def cancel_run(
         self,

@@ -3,9 +3,19 @@
 A client speaks as the user: text, images, documents. Thinking, calls and provider state are the runtime's to write.
 """
 
-from typing import Annotated, Any, Literal
+import base64
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from agentkit.content import Block, DocumentBlock, ImageBlock, TextBlock
 from agentkit_transports.problem import Problem, ProblemError
@@ -60,6 +70,31 @@ class ApprovalBody(_Strict):
     """Told to the model where the call is denied."""
 
 
+def _base64(data: str) -> str:
+    try:
+        base64.b64decode(data, validate=True)
+    except ValueError:
+        raise ValueError("is not base64") from None
+    return data
+
+
+_Data = Annotated[str, AfterValidator(_base64)]
+
+
+class _Media(_Strict):
+    media_type: Annotated[str, Field(max_length=200)] = ""
+    data: _Data = ""
+    url: Annotated[str, Field(max_length=8192)] = ""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if bool(self.data) == bool(self.url):
+            raise ValueError("needs either data or a url")
+        if self.data and not self.media_type:
+            raise ValueError("data needs a media_type")
+        return self
+
+
 class _Text(_Strict):
     type: Literal["text"]
     text: str
@@ -68,22 +103,16 @@ class _Text(_Strict):
         return TextBlock(self.text)
 
 
-class _Image(_Strict):
+class _Image(_Media):
     type: Literal["image"]
-    media_type: str = ""
-    data: str = ""
-    url: str = ""
 
     def block(self) -> Block:
         return ImageBlock(self.media_type, self.data, self.url)
 
 
-class _Document(_Strict):
+class _Document(_Media):
     type: Literal["document"]
-    media_type: str = ""
-    data: str = ""
-    url: str = ""
-    name: str = ""
+    name: Annotated[str, Field(max_length=1024)] = ""
 
     def block(self) -> Block:
         return DocumentBlock(self.media_type, self.data, self.url, self.name)

@@ -16,7 +16,7 @@ from agentkit.approvals import approval_id
 from agentkit.background import Work, spawn
 from agentkit.content import Block, JsonValue
 from agentkit.engine import Engine, Signal
-from agentkit.errors import ConfigurationError, ThreadBusy
+from agentkit.errors import AlreadyStarted, ConfigurationError, ThreadBusy
 from agentkit.history import RunRecord
 from agentkit.log import NOW, Topic
 from agentkit.options import RunOptions
@@ -47,6 +47,17 @@ class RunOrder:
     queue: bool = False
     """True: wait for the thread's run. False: refuse if it has one."""
     metadata: dict[str, JsonValue] | None = None
+    key: str = ""
+    """Idempotency key: the same one on the same thread gives the same run. "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run that a client asked for."""
+
+    run: str
+    fresh: bool
+    """False: it was started before with the same key."""
 
 
 class Service:
@@ -89,11 +100,11 @@ class Service:
             raise ProblemError(Problem(404, "not_found", "no such agent", field="agent"))
         return entry
 
-    async def start(self, topic: Topic, order: RunOrder) -> AgentRun:
-        """Start a run, which goes on whoever leaves.
+    async def start(self, topic: Topic, order: RunOrder) -> Started:
+        """Start a run, which goes on whoever leaves, or find the one that has the order's key.
 
         Raises:
-            ProblemError: 409 busy thread, 422 impossible reasoning, 503 agent not available or server draining.
+            ProblemError: 409 busy thread, 422 impossible reasoning or message, 503 agent not available or server draining.
             EngineError: the engine cannot be reached.
         """
         agent = self._usable(topic.agent)
@@ -110,13 +121,18 @@ class Service:
                 thread=topic.thread,
                 owner=topic.owner,
                 on_busy="queue" if order.queue else "reject",
+                idempotency_key=order.key,
                 **options,
             )
+        except AlreadyStarted as error:
+            return Started(error.run, fresh=False)
         except ThreadBusy as error:
             raise ProblemError(Problem(409, error.code, str(error))) from None
+        except ConfigurationError as error:  # the agent's own options were checked when it was made
+            raise ProblemError(Problem(422, "invalid", str(error), field="input")) from None
         self._hold(handle)
         await anyio.lowlevel.checkpoint()  # the run is listening for a cancel from its first step on
-        return handle
+        return Started(handle.id, fresh=True)
 
     def _hold(self, handle: AgentRun) -> None:
         """Know a run that goes on here, so that a drain can wait for it."""

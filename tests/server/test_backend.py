@@ -84,3 +84,14 @@ async def test_of_no_run_nothing_can_be_said(app: Application) -> None:
         await backend.steer("", topic, Steer("1", "planner", "t1", "r", "x"))
     with pytest.raises(ProblemError, match="404"):
         await backend.approve("", topic, Approve("1", "planner", "t1", "r", "a", approved=True))
+
+
+async def test_a_retried_run_over_the_socket_is_the_same_run(app: Application) -> None:
+    backend, topic = SocketBackend(app.service), app.service.topic("planner", "t1")
+    order = StartRun("1", "planner", "t1", "go", "key-1")
+
+    with anyio.fail_after(5):
+        answers = [await backend.start_run("", topic, order) for _ in range(2)]
+
+    assert answers[0] == answers[1]
+    assert len(await app.service.engine.threads.runs(topic)) == 1

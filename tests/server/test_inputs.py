@@ -45,6 +45,14 @@ def test_text_and_blocks_are_taken(value: Any, expected: str | list[Block]) -> N
         pytest.param(
             [{"type": "text", "text": "x", "signature": "s"}], "input[0].signature", id="a signature"
         ),
+        pytest.param(
+            [{"type": "image", "media_type": "image/png", "data": "!!!"}], "input[0].data", id="no base64"
+        ),
+        pytest.param([{"type": "image", "data": "AAAA"}], "input[0]", id="data without a media type"),
+        pytest.param([{"type": "image"}], "input[0]", id="an image of nothing"),
+        pytest.param(
+            [{"type": "document", "data": "AAAA", "url": "https://x"}], "input[0]", id="two sources"
+        ),
         pytest.param([{"type": "thinking", "thinking": "x"}], "input[0].type", id="thinking"),
         pytest.param([{"type": "tool_use", "id": "1", "name": "rm"}], "input[0].type", id="a call"),
         pytest.param([{"text": "x"}], "input[0].type", id="no type"),

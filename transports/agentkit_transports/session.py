@@ -277,6 +277,10 @@ class Session:
         return [Reply(self._welcome())]
 
     def _sub(self, frame: SubFrame) -> list[Action]:
+        if frame.merge:
+            return [
+                Reply(err(frame.rid, Problem(400, "not_supported", "merge is not supported yet", "merge")))
+            ]
         try:
             after = Cursor.parse(frame.after) if frame.after else NOW
         except WireError as error:

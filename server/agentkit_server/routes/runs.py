@@ -12,7 +12,7 @@ from starlette.routing import Route
 from agentkit.content import JsonValue
 from agentkit.envelope import timestamp
 from agentkit.history import RunRecord
-from agentkit.log import NOW, Topic
+from agentkit.log import EARLIEST, NOW, Topic
 from agentkit_server.body import read_json
 from agentkit_server.feed import FeedResponse
 from agentkit_server.inputs import (
@@ -32,6 +32,9 @@ from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.sse import open_feed
 
 M = TypeVar("M", bound=BaseModel)
+
+MAX_KEY = 256
+"""Characters of an idempotency key: a UUID has 36."""
 
 
 def routes(service: Service) -> Iterable[Route]:
@@ -55,13 +58,14 @@ class _Runs:
     async def start(self, request: Request) -> Response:
         service, topic = self._service, self._topic(request)
         body = await self._read(request, RunBody)
-        order = RunOrder(read_input(body.input), body.reasoning, body.on_busy == "queue", body.metadata)
+        queue = body.on_busy == "queue"
+        order = RunOrder(read_input(body.input), body.reasoning, queue, body.metadata, _key(request))
         if not _wants_feed(request):
-            handle = await service.start(topic, order)
-            return _accepted(request, topic, handle.id)
+            started = await service.start(topic, order)
+            return _accepted(request, topic, started.run)
         before = await service.hub.locate(topic, NOW)
-        handle = await service.start(topic, order)
-        run = handle.id
+        started = await service.start(topic, order)
+        run = started.run
 
         async def leave() -> None:
             if body.on_disconnect == "cancel" and not service.draining:
@@ -69,7 +73,12 @@ class _Runs:
 
         view = View(exposure=service.settings.exposure, run=run)
         feed = await open_feed(
-            service.hub, topic, view, before.cursor, given=False, has_ended=service.end_of(topic, run)
+            service.hub,
+            topic,
+            view,
+            before.cursor if started.fresh else EARLIEST,
+            given=False,
+            has_ended=service.end_of(topic, run),
         )
         if feed is None:  # cannot be: no cursor was given
             return _accepted(request, topic, run)
@@ -80,11 +89,11 @@ class _Runs:
     async def chat(self, request: Request) -> Response:
         service, topic = self._service, self._topic(request)
         body = await self._read(request, ChatBody)
-        order = RunOrder(read_input(body.message, "message"), body.reasoning, body.on_busy == "queue")
-        handle = await service.start(topic, order)
-        record = await service.wait(topic, handle.id, service.settings.chat_timeout)
+        said, queue = read_input(body.message, "message"), body.on_busy == "queue"
+        started = await service.start(topic, RunOrder(said, body.reasoning, queue, key=_key(request)))
+        record = await service.wait(topic, started.run, service.settings.chat_timeout)
         if record.status not in ENDED:
-            return _accepted(request, topic, handle.id)
+            return _accepted(request, topic, started.run)
         problem = failure(record)
         if problem is not None:
             raise ProblemError(problem)
@@ -140,6 +149,19 @@ class _Runs:
     async def _read(self, request: Request, model: type[M]) -> M:
         settings = self._service.settings
         return await read_json(request, model, max_size=settings.body_size, max_depth=settings.json_depth)
+
+
+def _key(request: Request) -> str:
+    """Return the request's idempotency key, "" where it has none.
+
+    Raises:
+        ProblemError: 400, it is no key.
+    """
+    key = request.headers.get("idempotency-key", "")
+    if len(key) > MAX_KEY or not key.isascii() or not key.isprintable():
+        said = f"should be at most {MAX_KEY} printable ASCII characters"
+        raise ProblemError(Problem(400, "malformed", said, field="Idempotency-Key"))
+    return key
 
 
 def _wants_feed(request: Request) -> bool:

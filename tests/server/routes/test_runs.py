@@ -54,6 +54,49 @@ async def test_a_run_asked_for_as_a_feed_answers_with_its_events(app: Applicatio
     assert feed.headers["location"] == f"{RUNS}/{events[1]['run']}"
 
 
+async def test_a_retried_request_is_the_same_run(app: Application) -> None:
+    headers = {"idempotency-key": "6f1c"}
+    async with client(app) as http:
+        answers = [await http.post(RUNS, json={"input": "hello"}, headers=headers) for _ in range(3)]
+        chat = await http.post(RUNS.replace("runs", "chat"), json={"message": "hello"}, headers=headers)
+        other = await http.post(
+            RUNS, json={"input": "hello", "on_busy": "queue"}, headers={"idempotency-key": "9"}
+        )
+        listed = (await http.get(RUNS)).json()["runs"]
+
+    assert [answer.status_code for answer in answers] == [202] * 3
+    runs = {answer.json()["run"] for answer in answers} | {chat.json()["run"]}
+    assert len(runs) == 1
+    assert {record["run"] for record in listed} == runs | {other.json()["run"]}
+
+
+async def test_a_retried_request_for_a_feed_gets_the_run_from_its_start(app: Application) -> None:
+    headers = {"accept": "text/event-stream", "idempotency-key": "k"}
+    seen = []
+    for _ in range(2):
+        async with post(app, RUNS, {"input": "hello"}, headers) as feed:
+            seen.append([event.get("id") for event in await feed.until("stream.end")])
+
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("key", ["x" * 257, "a\tb"], ids=["long", "tab"])
+async def test_a_key_that_is_none_is_refused_and_starts_nothing(app: Application, key: str) -> None:
+    async with client(app) as http:
+        answer = await http.post(RUNS, json={"input": "hello"}, headers={"idempotency-key": key})
+        listed = (await http.get(RUNS)).json()["runs"]
+
+    assert (answer.status_code, answer.json()["field"], listed) == (400, "Idempotency-Key", [])
+
+
+async def test_a_message_of_blanks_is_refused_and_starts_nothing(app: Application) -> None:
+    async with client(app) as http:
+        for body in ({"input": "  "}, {"input": [{"type": "text", "text": ""}]}):
+            answer = await http.post(RUNS, json=body)
+            assert (answer.status_code, answer.json()["field"]) == (422, "input")
+        assert (await http.get(RUNS)).json()["runs"] == []
+
+
 async def test_the_feed_of_a_run_holds_nothing_of_runs_before_it(app: Application) -> None:
     first = await start(app)
     async with client(app) as http:
