@@ -5,7 +5,7 @@ Pure: protocols and values only. `client.StreamingClient` is the model that spea
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from agentkit.chunks import Chunk
 from agentkit.content import JsonValue, Message, Origin
@@ -80,6 +80,7 @@ class ModelStream(Protocol):
         ...
 
 
+@runtime_checkable
 class Model(Protocol):
     """A model of a provider. It holds no state of a request: many runs may use it at once."""
 

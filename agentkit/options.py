@@ -13,6 +13,7 @@ from agentkit.errors import ConfigurationError, OutputError, quote
 from agentkit.hooks import Hooks
 from agentkit.limits import DEFAULT_STEPS, Limits, StopCondition, parse_limits, step_count_is
 from agentkit.model import Model
+from agentkit.option_checks import check_options
 from agentkit.providers import connect
 from agentkit.reasoning import ReasoningSetting, parse_reasoning
 from agentkit.run_spec import Compact, Output, RunSpec
@@ -65,6 +66,9 @@ def resolve_models(model: Models) -> list[Model]:
     given = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
     if not given:
         raise ConfigurationError("at least one model is needed")
+    for one in given:
+        if not isinstance(one, str | Model):
+            raise ConfigurationError(f"a model is a Model or a name for connect, got {quote(one)}")
     return [connect(one) if isinstance(one, str) else one for one in given]
 
 
@@ -86,13 +90,8 @@ def make_spec(
         raise ConfigurationError(
             f"unknown options {quote(unknown)}; known: {', '.join(sorted(RunOptions.__optional_keys__))}"
         )
+    check_options(options)
     stop_when = options.get("stop_when", (step_count_is(DEFAULT_STEPS),))
-    on_approval = options.get("on_approval", "wait")
-    if on_approval not in ("wait", "suspend"):
-        raise ConfigurationError(f"on_approval is wait or suspend, got {quote(on_approval)}")
-    foreign = options.get("foreign", "drop")
-    if foreign not in ("drop", "raise"):
-        raise ConfigurationError(f"foreign is drop or raise, got {quote(foreign)}")
     output_type = options.get("output_type")
     return RunSpec(
         models,
@@ -108,11 +107,11 @@ def make_spec(
         options.get("hooks", Hooks()),
         None if output_type is None else make_output(output_type),
         options.get("compact"),
-        on_approval,
+        options.get("on_approval", "wait"),
         agent,
         thread,
         dict(options.get("metadata", {})),
-        foreign=foreign,
+        foreign=options.get("foreign", "drop"),
     )
 
 

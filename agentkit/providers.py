@@ -84,6 +84,8 @@ def find_provider(name: str) -> tuple[Provider, str]:
     Raises:
         ConfigurationError: it is not `provider:model`, or the provider is unknown.
     """
+    if not isinstance(name, str):
+        raise ConfigurationError(f"a model's name is text such as openai:gpt-5.4, got {quote(name)}")
     before, colon, model = name.partition(":")
     if not colon or not model.strip() or not model.isprintable():
         raise ConfigurationError(

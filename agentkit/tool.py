@@ -7,7 +7,7 @@ It does not decide whether a call may run, and it knows neither run nor model: `
 import dataclasses
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, overload
 
@@ -328,6 +328,9 @@ def by_name(tools: Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool]) -> 
     Raises:
         ConfigurationError: two have one name, or something is no tool.
     """
+    given: object = tools
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"tools are a list of tools or functions, got {quote(tools)}")
     out: dict[str, Tool] = {}
     members = (
         [dataclasses.replace(member, name=name) for name, member in tools.items()]
