@@ -37,7 +37,7 @@ def parse(data: bytes, model: type[M], *, max_depth: int) -> M:
     try:
         value = parse_json(data)
     except WireError as error:
-        raise _bad(f"the body is {error}") from None
+        raise _bad(f"cannot read the body: {error}") from None
     if _is_deeper(value, max_depth):
         raise _bad(f"the body is nested deeper than {max_depth} levels")
     try:

@@ -181,6 +181,10 @@ def tools_agent() -> Agent:
 
 
 def _replay(file: Path, dialect: str, delay: float) -> Model:
+    if not dialect:
+        raise ConfigurationError(
+            f"say what {file.name!r} is written in, with dialect: {', '.join(sorted(DIALECTS))}"
+        )
     if dialect not in DIALECTS:
         raise ConfigurationError(f"unknown dialect {quote(dialect)}; known: {', '.join(sorted(DIALECTS))}")
     try:

@@ -31,11 +31,11 @@ def nested(levels: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "detail"),
     [
-        pytest.param(b"", "the body is not JSON", id="empty"),
-        pytest.param(b'{"text":', "the body is not JSON", id="cut"),
-        pytest.param(b'{"text":"\xff"}', "the body is not JSON", id="not UTF-8"),
-        pytest.param(b'\xef\xbb\xbf{"text":"x"}', "the body is not JSON", id="BOM"),
-        pytest.param(b'{\x00"\x00}\x00', "the body is not JSON", id="UTF-16"),
+        pytest.param(b"", "cannot read the body: not JSON", id="empty"),
+        pytest.param(b'{"text":', "cannot read the body: not JSON", id="cut"),
+        pytest.param(b'{"text":"\xff"}', "cannot read the body: not JSON", id="not UTF-8"),
+        pytest.param(b'\xef\xbb\xbf{"text":"x"}', "cannot read the body: not JSON", id="BOM"),
+        pytest.param(b'{\x00"\x00}\x00', "cannot read the body: not JSON", id="UTF-16"),
         pytest.param(b'{"text":"a","text":"b"}', "the same key twice", id="a name twice"),
         pytest.param(b'{"text":"a","extra":{"k":1,"k":2}}', "the same key twice", id="a name twice inside"),
         pytest.param(b'{"text":"a","extra":NaN}', "not JSON", id="NaN"),
@@ -46,7 +46,7 @@ def nested(levels: int) -> bytes:
         pytest.param(b'{"text":"\\ud83d"}', "not JSON", id="half a pair"),
         pytest.param(b'{"text":"a","extra":{"\\udc00":1}}', "not JSON", id="half a pair in a name"),
         pytest.param(nested(65), "nested deeper than 64 levels", id="65 levels"),
-        pytest.param(b"[" * 100_000, "the body is ", id="100,000 levels"),
+        pytest.param(b"[" * 100_000, "cannot read the body: ", id="100,000 levels"),
     ],
 )
 def test_json_that_is_not_clean_is_refused(data: bytes, detail: str) -> None:

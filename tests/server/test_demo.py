@@ -109,7 +109,7 @@ async def test_a_named_file_is_played_instead(tmp_path: Path) -> None:
     [
         ("none.sse", "openai-chat", "cannot read .*none.sse"),
         ("none.sse", "morse", "unknown dialect 'morse'; known: anthropic-messages"),
-        ("none.sse", "", "unknown dialect ''"),
+        ("none.sse", "", "say what .none.sse. is written in"),
     ],
 )
 async def test_a_file_that_cannot_be_played_is_told(
