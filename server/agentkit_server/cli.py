@@ -21,7 +21,14 @@ from agentkit.errors import AgentKitError, ConfigurationError
 from agentkit.local_model import SMOLLM2
 from agentkit.providers import connect
 from agentkit_server.app import create_app
-from agentkit_server.demo import failing_agent, redacted_agent, replay_agent, scripted_agent, tools_agent
+from agentkit_server.demo import (
+    approval_agent,
+    failing_agent,
+    redacted_agent,
+    replay_agent,
+    scripted_agent,
+    tools_agent,
+)
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.local import NAME as LOCAL
 from agentkit_server.local import add_local
@@ -142,6 +149,7 @@ def demo_agents(model: str, base_url: str, files: list[Path], dialect: str) -> A
         tools_agent(),
         redacted_agent(),
         failing_agent(),
+        approval_agent(),
     ]
     default = "replay" if files else "scripted"
     if model:

@@ -1,7 +1,7 @@
 """Agents that need no key: for trying the page, and for testing clients.
 
 `scripted` says what stands here, at a human pace. `replay` plays provider streams, byte for byte as providers frame them, through the
-real decoders. `tools` calls a tool, `failing` breaks on purpose. None of them reads what the user says; a file is played only if the operator named it.
+real decoders. `tools` calls a tool, `approval` asks a person first, `failing` breaks on purpose. None of them reads what the user says; a file is played only if the operator named it.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import anyio
 from agentkit.agent import Agent
 from agentkit.content import Origin, Usage
 from agentkit.dialects.table import DIALECTS
-from agentkit.errors import ConfigurationError, quote
+from agentkit.errors import ConfigurationError, ToolError, quote
 from agentkit.model import Model, ModelRequest, ModelStream
 from agentkit.testing import Call, Fail, Say, ScriptedModel, Think, replay
 from agentkit.testing.scripted import Step
@@ -150,25 +150,27 @@ async def weather(city: str) -> str:
         city: the name of a city.
     """
     await anyio.sleep(PACE * 10)
+    if city == "Atlantis":
+        raise ToolError("there is no weather station in Atlantis")
     skies = ("clear", "a light rain", "fog until noon", "wind from the sea")
     return f"{city}: {skies[len(city) % len(skies)]}, {8 + len(city)} °C"
 
 
 def tools_agent() -> Agent:
-    """Return `tools`: it reasons, asks for two calls at once, reasons about what they gave, and answers."""
+    """Return `tools`: it reasons, asks for two calls at once, of which one fails, reasons about what they gave, and answers."""
     model = Scene(
         [
             Think(
                 "Two cities are to be compared, so I ask for both at once.", signature=SIGNATURE, pieces=12
             ),
             Call("weather", {"city": "Oslo"}, pieces=4),
-            Call("weather", {"city": "Rome"}, pieces=4),
+            Call("weather", {"city": "Atlantis"}, pieces=4),
             Usage(40, 60, 20),
         ],
         [
-            Think("Both answers are here. I take them as they are.", signature=SIGNATURE, pieces=10),
+            Think("One answer is here; the other call failed, and I say so.", signature=SIGNATURE, pieces=10),
             Say(
-                "I asked for the weather in **Oslo** and in **Rome**; both results stand above, as the tool gave them.",
+                "I asked for the weather in **Oslo** and in **Atlantis**. Oslo's stands above, as the tool gave it; Atlantis has no station.",
                 pieces=20,
             ),
             Usage(90, 50, 15),
@@ -176,7 +178,43 @@ def tools_agent() -> Agent:
         name="tools",
     )
     return Agent(
-        "tools", model=model, tools=[weather], description="Calls a tool twice, then answers. No key."
+        "tools",
+        model=model,
+        tools=[weather],
+        description="Calls a tool twice at once, one call fails; then it answers. No key.",
+    )
+
+
+@tool(requires_approval=True)
+async def send_postcard(to: str, text: str) -> str:
+    """Send a postcard. It cannot be taken back, so a person decides.
+
+    Args:
+        to: who gets it.
+        text: what stands on it.
+    """
+    return f"A postcard to {to} is on its way: {text}"
+
+
+def approval_agent() -> Agent:
+    """Return `approval`: it asks for a call that waits for a person, and says what became of it."""
+    model = Scene(
+        [
+            Think("A postcard cannot be taken back. Somebody should look at it first.", pieces=12),
+            Call("send_postcard", {"to": "Ada", "text": "The engine hums. Wish you were here."}, pieces=6),
+            Usage(40, 50, 20),
+        ],
+        [
+            Say("You have decided; what became of the postcard stands above.", pieces=12),
+            Usage(80, 20, 0),
+        ],
+        name="approval",
+    )
+    return Agent(
+        "approval",
+        model=model,
+        tools=[send_postcard],
+        description="Asks you before it calls its tool. No key.",
     )
 
 

@@ -25,6 +25,7 @@ def test_without_options_scripted_is_the_default() -> None:
         ("tools", "scripted", False),
         ("redacted", "replay", False),
         ("failing", "scripted", False),
+        ("approval", "scripted", False),
     ]
 
 

@@ -7,6 +7,8 @@ import pytest
 from agentkit.agent import Agent
 from agentkit.content import ThinkingBlock, ToolResultBlock
 from agentkit.errors import ConfigurationError, ModelStreamError
+from agentkit.events import ToolApprovalRequested
+from agentkit.run_spec import RunResult
 from agentkit_server import demo
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +24,12 @@ async def kinds(agent: Agent) -> list[str]:
     handle = await agent.start("hello")
     events = [event async for event in handle.event_stream]
     return [event.type for event in events]
+
+
+def results_of(result: RunResult) -> list[tuple[str, str]]:
+    """The status of each tool result and its words up to a colon."""
+    said = [block for message in result.messages if message.role == "tool" for block in message.content]
+    return [(one.status, one.text.partition(":")[0]) for one in said if isinstance(one, ToolResultBlock)]
 
 
 async def test_scripted_reasons_in_forty_pieces_signs_and_then_speaks() -> None:
@@ -66,22 +74,27 @@ async def test_redacted_has_a_block_that_only_the_provider_reads() -> None:
     assert (first.thinking, first.replayable_as("anthropic-messages")) == ("", True)
 
 
-async def test_tools_calls_twice_at_once_and_then_answers() -> None:
+async def test_tools_calls_twice_at_once_of_which_one_fails_and_then_answers() -> None:
     agent = demo.tools_agent()
     for _ in range(2):  # the second time after its own answer
         result = await agent.run("hello")
 
-        results = [
-            block.text
-            for message in result.messages
-            if message.role == "tool"
-            for block in message.content
-            if isinstance(block, ToolResultBlock)
-        ]
         assert [use.name for use in result.tool_uses] == ["weather", "weather"]
-        assert [text.partition(":")[0] for text in results] == ["Oslo", "Rome"]
+        assert results_of(result) == [("ok", "Oslo"), ("error", "there is no weather station in Atlantis")]
         assert len(result.thinking) == 2
         assert "Oslo" in result.text
+
+
+async def test_approval_waits_for_a_person_and_then_says_so() -> None:
+    agent = demo.approval_agent()
+    run = await agent.start("hello")
+    async for event in run.event_stream:
+        if isinstance(event, ToolApprovalRequested):
+            await agent.approve(run.id, event.approval)
+    result = await run.result()
+
+    assert results_of(result) == [("ok", "A postcard to Ada is on its way")]
+    assert "stands above" in result.text
 
 
 async def test_failing_fails_after_some_text() -> None:
