@@ -7,8 +7,9 @@ from starlette.routing import Mount, Router
 
 from agentkit.agent import Agent
 from agentkit.content import Usage
-from agentkit.testing import Fail, Say, ScriptedModel, Think
+from agentkit.testing import Call, Fail, Say, ScriptedModel, Think
 from agentkit.testing.scripted import Part
+from agentkit.tool import tool
 from agentkit_server.app import create_app
 from agentkit_server.demo import redacted_agent
 from agentkit_server.serve import listen, make_server, url_of
@@ -18,8 +19,20 @@ REASONING = "First I look at the question. Then I look at it again. "
 ANSWER = "A short answer, in a few pieces."
 
 
+@tool(name="post", requires_approval=True)
+def post_card(to: str) -> str:
+    """Post a card."""
+    return f"posted to {to}"
+
+
+@tool
+def look() -> str:
+    """Look around."""
+    return "nothing"
+
+
 def agents() -> list[Agent]:
-    """Return `quick`, `slow` (thinks until it is stopped), `failing`, `redacted`."""
+    """Return `quick`, `slow` (thinks until it is stopped), `failing`, `redacted`, `careful` (asks a person), `patient` (two steps)."""
     think = Think(REASONING, signature="abc", pieces=8)
     quick: list[Part] = [think, Say(ANSWER, pieces=6), Usage(20, 60, 40)]
     slow = [Think("On and on and on. " * 2_000, pieces=2_000)]
@@ -28,11 +41,15 @@ def agents() -> list[Agent]:
         Say("Half of an ans", pieces=2),
         Fail("it broke off", "overloaded", retryable=True),
     ]
+    post: list[Part] = [Call("post", {"to": "Ada"})]
+    wait: list[Part] = [Think("One step after the other. " * 20, pieces=40), Call("look", {})]
     return [
         Agent("quick", model=ScriptedModel(quick, repeat=True, delay=0.01)),
         Agent("slow", model=ScriptedModel(slow, repeat=True, delay=0.04)),
         Agent("failing", model=ScriptedModel(broken, repeat=True, delay=0.01)),
         redacted_agent(),
+        Agent("careful", model=ScriptedModel(post, [Say("As you wish.")], repeat=True), tools=[post_card]),
+        Agent("patient", model=ScriptedModel(wait, [Say("Heard.")], repeat=True, delay=0.04), tools=[look]),
     ]
 
 

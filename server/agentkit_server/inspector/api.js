@@ -48,6 +48,16 @@ export function cancelRun(topic, run) {
   return ask(`${topic}/runs/${encodeURIComponent(run)}/cancel`, {});
 }
 
+/** Put a message into a run that goes on. */
+export function steerRun(topic, run, input) {
+  return ask(`${topic}/runs/${encodeURIComponent(run)}/steer`, { input });
+}
+
+/** Decide a call that waits for a person. */
+export function decideCall(topic, run, approval, decision) {
+  return ask(`${topic}/runs/${encodeURIComponent(run)}/approvals/${encodeURIComponent(approval)}`, decision);
+}
+
 /** Open a feed behind `cursor` (an id, or `earliest`). Throws a Problem where the server refuses. */
 export async function openEvents(topic, cursor, signal) {
   const address = new URL(`${topic}/events`, BASE);

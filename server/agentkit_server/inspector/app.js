@@ -39,6 +39,10 @@ class App {
       link: (run) => new URL(formatRoute({ ...this.place, run: run.id }), location.href).href,
       save: (run) => this.save(run),
       inspect: (run) => this.inspect(run),
+      decide: (call, decision) => this.session.decide(call, decision).catch((problem) => {
+        this.composer.complain(problem.message);
+        throw problem;
+      }),
       again: (run) => this.send(run.input).catch((problem) => this.composer.complain(problem.message)),
     };
     this.conversation = new Conversation(at("conversation"), actions);
@@ -56,7 +60,7 @@ class App {
     );
     this.composer = new Composer(
       { form: at("composer"), input: at("input"), send: at("send"), stop: at("stop"), error: at("complaint") },
-      { send: (text) => this.send(text), stop: (run) => this.session.stop(run.id) },
+      { send: (text) => this.send(text), steer: (run, text) => this.session.steer(run.id, text), stop: (run) => this.session.stop(run.id) },
     );
     this.badge = new Badge(
       { button: at("badge"), word: at("badge-word"), detail: at("badge-detail"), retry: at("badge-retry") },
@@ -239,7 +243,7 @@ class App {
     const { session } = this;
     const agent = this.agents.find((one) => one.name === session.agent);
     const usable = !session.isFile && agent !== undefined && agent.available !== false;
-    let hint = `Message ${session.agent}`;
+    let hint = session.going && !session.isFile ? "Say something to the run" : `Message ${session.agent}`;
     if (session.isFile) hint = "Nothing can be asked of a file";
     else if (!agent) hint = `There is no agent ${session.agent} here`;
     else if (!usable) hint = agent.note || "This agent is not available";

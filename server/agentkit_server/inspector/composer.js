@@ -1,5 +1,6 @@
 /**
- * Where the user types: Enter sends, Shift+Enter breaks the line; while a run goes on, the same place stops it.
+ * Where the user types: Enter sends, Shift+Enter breaks the line. While a run goes on, the same place stops it, and what is
+ * sent goes into it.
  */
 
 import { setText } from "./dom.js";
@@ -12,7 +13,7 @@ export class Composer {
   #stopping = null;
   #usable = false;
 
-  /** `parts`: `form`, `input`, `send`, `stop`, `error`. `actions`: `send(text)`, `stop(run)`, which throw a Problem. */
+  /** `parts`: `form`, `input`, `send`, `stop`, `error`. `actions`: `send(text)`, `steer(run, text)`, `stop(run)`, which throw a Problem. */
   constructor(parts, actions) {
     this.#parts = parts;
     this.#actions = actions;
@@ -59,22 +60,27 @@ export class Composer {
     const { input, send, stop } = this.#parts;
     const held = document.activeElement === stop || document.activeElement === send;
     stop.hidden = !this.#going;
-    send.hidden = Boolean(this.#going);
+    const said = input.value.trim();
+    send.hidden = Boolean(this.#going) && !said;
+    const label = this.#going ? "Say it to the run" : "Send";
+    send.setAttribute("aria-label", label);
+    send.title = label;
     stop.setAttribute("aria-disabled", String(this.#stopping !== null)); // a disabled button would lose the focus
     stop.setAttribute("aria-label", this.#stopping ? "Stopping" : "Stop the run");
-    send.disabled = !this.#usable || this.#busy || !input.value.trim();
+    send.disabled = !this.#usable || this.#busy || !said;
     input.disabled = !this.#usable;
     if (held && document.activeElement === document.body) input.focus();
   }
 
   async #send() {
     const text = this.#parts.input.value.trim();
-    if (!text || !this.#usable || this.#busy || this.#going) return;
+    if (!text || !this.#usable || this.#busy) return;
     this.#busy = true;
     this.complain("");
     this.#draw();
     try {
-      await this.#actions.send(text);
+      if (this.#going) await this.#actions.steer(this.#going, text);
+      else await this.#actions.send(text);
       if (this.#parts.input.value.trim() === text) this.#parts.input.value = "";
     } catch (problem) {
       this.complain(problem.message);

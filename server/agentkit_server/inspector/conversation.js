@@ -22,7 +22,7 @@ export class Conversation {
   #skew = null; // ms that the server's clock is ahead of this one
   #moment = null; // the time that a replay stands at, in ms since the epoch
 
-  /** `scroller`: the element that scrolls. `actions`: what runs offer: `link`, `save`, `inspect`, `again`, each of a run. */
+  /** `scroller`: the element that scrolls. `actions`: what runs offer: `link`, `save`, `inspect`, `again`, each of a run, and `decide`, of a call. */
   constructor(scroller, actions) {
     Object.assign(this, actions);
     this.#scroller = scroller;

@@ -174,6 +174,7 @@ function makeCall() {
     name: "",
     input: null, // raw JSON text, once it is whole
     status: "preparing", // pending, approval, running; ok, error, denied, interrupted
+    approval: "", // the id of the question to a person
     reason: "",
     begun: null, // of its execution
     finished: null,
@@ -226,7 +227,10 @@ const TOOL_FOLDS = {
     settle(store, call, "pending", event.at);
   },
   "tool_approval.requested": (store, run, event) => {
-    settle(store, callOf(store, run, event), "approval", event.at);
+    const call = callOf(store, run, event);
+    call.approval = text(event.data.approval);
+    call.input ??= text(event.data.input);
+    settle(store, call, "approval", event.at);
   },
   "tool_approval.resolved": (store, run, event) => {
     const call = callOf(store, run, event);

@@ -4,7 +4,7 @@
  * A file of records is a session too, without a feed. No DOM: the page is told through a listener.
  */
 
-import { cancelRun, listMessages, startRun, topicOf } from "./api.js";
+import { cancelRun, decideCall, listMessages, startRun, steerRun, topicOf } from "./api.js";
 import { Feed } from "./feed.js";
 import { Journal, parseLines } from "./journal.js";
 import { isGoing, Store } from "./store.js";
@@ -81,6 +81,16 @@ export class Session {
     this.store.expect(run, input);
     this.#listener.changed();
     return run;
+  }
+
+  /** Put a message into a run at its next step. */
+  steer(run, input) {
+    return steerRun(this.topic, run, input);
+  }
+
+  /** Let a call that waits be made (`approved`), or not. */
+  decide({ run, approval }, decision) {
+    return decideCall(this.topic, run.id, approval, decision);
   }
 
   /** Ask a run to stop. */

@@ -1,7 +1,7 @@
 /**
  * One tool call: its name, how it goes, its arguments and its result; runs that it started stand inside.
  *
- * Arguments and results are foreign text, shown as such. It decides nothing: approvals are shown, not given.
+ * Arguments and results are foreign text, shown as such. Where a call waits for a person, the person is asked here.
  */
 
 import { codeBox, element, flag, icon, setText } from "./dom.js";
@@ -47,9 +47,10 @@ export class ToolView {
       icon("chevron"),
     );
     this.inner = element("div", { class: "tool-inner" });
+    this.question = element("div", { class: "tool-question", hidden: true });
     this.nested = element("div", { class: "tool-nested" });
     this.body = element("div", { class: "tool-body", id }, this.inner);
-    this.root = element("div", { class: "tool", role: "group", "aria-label": "Tool call" }, this.head, this.body, this.nested);
+    this.root = element("div", { class: "tool", role: "group", "aria-label": "Tool call" }, this.head, this.body, this.question, this.nested);
     this.update();
   }
 
@@ -61,6 +62,7 @@ export class ToolView {
     setText(this.note, this.#took());
     this.root.dataset.status = STATUS[item.status] ? item.status : "";
     flag(this.root, "data-discarded", item.discarded);
+    this.#ask(item.status === "approval" && this.#page.canAsk && item.approval !== "");
     for (const run of item.children) {
       if (this.#children.has(run)) continue;
       const root = this.#page.nest(run);
@@ -68,6 +70,34 @@ export class ToolView {
       this.nested.append(root);
     }
     if (this.#open) this.#fill();
+  }
+
+  /** Ask the reader, once, and take the question away when it is answered, here or elsewhere. */
+  #ask(waits) {
+    const { question } = this;
+    if (question.hidden !== waits) return;
+    question.hidden = !waits;
+    if (!waits) {
+      if (question.contains(document.activeElement)) this.head.focus();
+      question.replaceChildren();
+      return;
+    }
+    if (!this.#open) this.#toggle();
+    const reason = element("input", { type: "text", placeholder: "Reason, if you like", "aria-label": "Reason", maxlength: "500" });
+    const choices = [["Approve", true], ["Deny", false]].map(([words, approved]) => {
+      const decide = () => this.#decide(choices, { approved, ...(reason.value.trim() && { reason: reason.value.trim() }) });
+      return element("button", { type: "button", class: "plain", on: { click: decide } }, words);
+    });
+    question.append(...choices, reason);
+  }
+
+  async #decide(choices, decision) {
+    for (const choice of choices) choice.disabled = true;
+    try {
+      await this.#page.decide(this.#item, decision);
+    } catch {
+      for (const choice of choices) choice.disabled = false;
+    }
   }
 
   #took() {
