@@ -68,14 +68,13 @@ def wanted_feed(request: Request, service: Service) -> tuple[View, Cursor, bool]
     for name in ("after", "run", "named", "merge"):
         if len(query.getlist(name)) > 1:
             raise _malformed(name, f"{name} stands twice")
-    if query.get("merge", "0") != "0":
-        raise ProblemError(Problem(400, "not_supported", "merge is not supported yet", field="merge"))
     try:
         view = parse_view(
             types=query.getlist("types"),
             kinds=query.getlist("kinds"),
             run=query.get("run", ""),
             named=query.get("named", "1"),
+            merge=query.get("merge", "0"),
             exposure=service.settings.exposure,
         )
     except WireError as error:

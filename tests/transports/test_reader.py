@@ -1,6 +1,7 @@
 """A reader: catching up, losses, filters, runs, slow clients. Its connection is a double."""
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -9,7 +10,9 @@ import anyio
 import pytest
 from readers import Ends, follow, ids, names
 
+from agentkit.envelope import draft_all
 from agentkit.errors import EngineError
+from agentkit.events import TextDelta
 from agentkit.log import EARLIEST, NOW, Cursor, Draft, Gap, Record, Topic
 from agentkit.sse import SSEDecoder
 from agentkit_transports.encoder import PROTOCOLS, View
@@ -414,3 +417,85 @@ async def test_a_protocol_without_positions_still_shows_signs_of_life(
     await eventually(lambda: outlet.data.startswith(b"beat "))
 
     reader.close()
+
+
+@pytest.mark.parametrize("ring", [100, 100_000], ids=["from the log", "from the ring"])
+@pytest.mark.parametrize("protocol", ["native", "native.socket"])
+async def test_who_joins_ten_thousand_deltas_and_asks_for_it_gets_few_frames(
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    settled: Settled,
+    protocol: str,
+    ring: int,
+) -> None:
+    log.ring = ring
+    events = [TextDelta("r1", 1, 1.5e9, "r1.1.0", f"{n} ") for n in range(10_000)]
+    log.put(*draft_all(topic, events), make_draft("run.finished", terminal=True))
+    hub, plain = Hub(log), Hub(log)
+    merged, single = make_outlet(), make_outlet()
+
+    _, ends = await follow(hub, topic, merged, EARLIEST, View(protocol, run="r1", merge=True), has_ended=True)
+    _, others = await follow(plain, topic, single, EARLIEST, View(protocol, run="r1"), has_ended=True)
+    await settled(200)
+
+    assert (ends.reasons, others.reasons) == (["ended"], ["ended"])
+    got = envelopes(merged.data, protocol)
+    texts = [
+        "".join(one["data"]["text"] for one in all_of[:-1])
+        for all_of in (got, envelopes(single.data, protocol))
+    ]
+    assert texts[0] == texts[1] == "".join(event.text for event in events)
+    assert [one["seq"] for one in got[:-1]] == [*range(1024, 10_000, 1024), 10_000]
+    assert [one["first"] for one in got[:-1]] == list(range(1, 10_000, 1024))
+    assert (hub.stats.encoded, plain.stats.encoded) == (11, 10_001)
+    assert merged.sends <= 12
+    assert len(merged.data) * 10 < len(single.data)
+
+
+async def test_who_is_near_the_end_gets_every_delta_also_if_it_allows_merging(
+    hub: Hub, log: Any, topic: Topic, make_draft: MakeDraft, make_outlet: Any, settled: Settled
+) -> None:
+    outlet = make_outlet()
+    log.put(*draft_all(topic, [TextDelta("r1", 1, 1.5e9, "r1.1.0", "x")] * 300))
+    reader, _ = await follow(hub, topic, outlet, Cursor("E", 44), View(merge=True))
+
+    await settled(5)
+    log.put(*draft_all(topic, [TextDelta("r1", 1, 1.5e9, "r1.1.0", "x")] * 256))
+    await settled(5)
+    reader.close()
+
+    assert ids(outlet.data) == [f"E-{seq}" for seq in range(45, 557)]
+
+
+async def test_readers_at_one_place_share_merged_bytes_which_are_nobody_elses(
+    hub: Hub, log: Any, topic: Topic, make_outlet: Any, settled: Settled
+) -> None:
+    log.put(*draft_all(topic, [TextDelta("r1", 1, 1.5e9, "r1.1.0", "x")] * 600))
+    view = View(merge=True)
+    far, also, near = make_outlet(), make_outlet(), make_outlet()
+    readers = [
+        (await follow(hub, topic, outlet, Cursor("E", seq), view))[0]
+        for outlet, seq in ((far, 0), (also, 0), (near, 590))
+    ]
+
+    await settled(10)
+    for reader in readers:
+        reader.close()
+
+    assert far.batches[0] is also.batches[0]
+    assert (ids(far.data), ids(near.data)) == (["E-600"], [f"E-{seq}" for seq in range(591, 601)])
+    assert hub.stats.encoded == 11
+
+
+def envelopes(data: bytes, protocol: str) -> list[Any]:
+    """Every envelope that came."""
+    if protocol == "native":
+        return [json.loads(event.data) for event in SSEDecoder().feed(data) if event.event]
+    decoder = json.JSONDecoder()
+    text, found, at = data.decode(), [], 0
+    while at < len(text):
+        frame, at = decoder.raw_decode(text, at)
+        found += frame.get("e", [])
+    return found

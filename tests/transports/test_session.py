@@ -62,9 +62,9 @@ def refusal(actions: list[Action]) -> tuple[str, str]:
         ),
         pytest.param(
             {
-                "op": "sub", "rid": 2, "topic": TOPIC, "run": "r1", "after": "E-4", "types": ["text"], "kinds": ["delta"], "merge": False,
+                "op": "sub", "rid": 2, "topic": TOPIC, "run": "r1", "after": "E-4", "types": ["text"], "kinds": ["delta"], "merge": True,
             },
-            Subscribe(2, TOPIC, "a", "t", Cursor("E", 4), "r1", ["text"], ["delta"]),
+            Subscribe(2, TOPIC, "a", "t", Cursor("E", 4), "r1", ["text"], ["delta"], merge=True),
             id="sub with all",
         ),
         pytest.param(
@@ -104,12 +104,6 @@ def refusal(actions: list[Action]) -> tuple[str, str]:
 )  # fmt: skip
 def test_a_frame_asks_for(frame: Any, action: Action) -> None:
     assert say(session(), frame) == [action]
-
-
-def test_merging_is_refused_and_not_dropped_in_silence() -> None:
-    actions = say(session(), {"op": "sub", "rid": "1", "topic": TOPIC, "merge": True})
-
-    assert refusal(actions) == ("not_supported", "merge")
 
 
 def test_hello_is_answered_by_a_welcome_with_the_limits() -> None:

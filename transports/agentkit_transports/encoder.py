@@ -42,6 +42,8 @@ class View:
     """Only this run's records, and the feed ends with it. "" is all."""
     named: bool = True
     """SSE: name the frames (`event:`)."""
+    merge: bool = False
+    """Merge adjacent deltas of one block while the reader is far behind. Not for protocols that fold."""
 
     @property
     def is_filtered(self) -> bool:
@@ -76,6 +78,7 @@ def parse_view(
     kinds: Iterable[str] = (),
     run: str = "",
     named: str = "1",
+    merge: str = "0",
     protocol: str = "native",
     exposure: Exposure = "full",
 ) -> View:
@@ -86,6 +89,7 @@ def parse_view(
         kinds: the values of `kinds`, likewise.
         run: a run's id, or "".
         named: "1" or "0".
+        merge: "1" or "0".
         protocol: a key of `PROTOCOLS`, chosen by the route, not by the client.
         exposure: what the operator allows, not what the client says.
 
@@ -106,7 +110,9 @@ def parse_view(
         raise WireError(f"run: {quote(run)} is not the id of a run")
     if named not in ("0", "1"):
         raise WireError(f"named: {quote(named)} is neither 0 nor 1")
-    return View(protocol, (), exposure, tuple(names), tuple(chosen), run, named == "1")
+    if merge not in ("0", "1"):
+        raise WireError(f"merge: {quote(merge)} is neither 0 nor 1")
+    return View(protocol, (), exposure, tuple(names), tuple(chosen), run, named == "1", merge == "1")
 
 
 def _split(values: Iterable[str]) -> list[str]:

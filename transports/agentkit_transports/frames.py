@@ -8,6 +8,7 @@ from typing import Final
 
 from agentkit.log import Cursor, Page, Record, Tail
 from agentkit_transports.encoder import Encoder, View
+from agentkit_transports.merging import merge
 from agentkit_transports.outlet import Batch
 from agentkit_transports.settings import HubSettings, HubStats
 
@@ -59,7 +60,7 @@ class Frames:
     def batch(self, seq: int, state: object) -> Batch | None:
         """Return what comes next for readers behind `seq`, from the ring, or None at its end.
 
-        At most `batch_size` bytes (or one frame) of at most `page_size` records. The ring must hold what follows `seq`.
+        At most `batch_size` bytes (or one frame) of one page of records. The ring must hold what follows `seq`.
         """
         tail = self._tail
         if seq >= tail.head:
@@ -75,12 +76,29 @@ class Frames:
         if batch is None:
             if len(self._batches) >= _MEMOS:
                 self._batches.clear()
-            records = tail.after(Cursor(tail.epoch, seq), self._settings.page_size).records
-            batch = self._batches[seq] = self.join(records, state, is_kept=True)
+            behind = tail.head - seq
+            records = tail.after(Cursor(tail.epoch, seq), self.page_size(behind)).records
+            batch = self._batches[seq] = self.join(records, state, is_kept=True, behind=behind)
         return batch
 
-    def join(self, records: Sequence[Record], state: object, *, is_kept: bool) -> Batch:
-        """Return one batch of the first of `records`, at least one. `is_kept`: they are in the ring, so others may want them too."""
+    def page_size(self, behind: int) -> int:
+        """Return how many records a reader that is so far behind should take at once."""
+        return self._settings.merge_page_size if self._merges(behind) else self._settings.page_size
+
+    def _merges(self, behind: int) -> bool:
+        return self.view.merge and behind > self._settings.merge_behind
+
+    def join(self, records: Sequence[Record], state: object, *, is_kept: bool, behind: int = 0) -> Batch:
+        """Return one batch of the first of `records`, at least one.
+
+        Args:
+            records: as they follow each other in the log.
+            state: the encoder's, before them.
+            is_kept: they are in the ring, so others may want them too.
+            behind: how many records there are from the reader's place to the log's end.
+        """
+        if self._merges(behind):
+            records, is_kept = merge(records), False
         view, room = self.view, self._room
         frames: list[bytes] = []
         size = told = seq = 0

@@ -301,14 +301,15 @@ class Reader:
             if tail.holds(cursor):
                 return self.frames.batch(self.seq, self.state)
             known = (tail.epoch, tail.head)
-            page = await group.log.read(group.topic, cursor, group.settings.page_size)
+            size = self.frames.page_size(tail.head - self.seq)
+            page = await group.log.read(group.topic, cursor, size)
             if page.gap is not None:
                 start = before(page)
                 group.stats.gaps += 1
                 self.epoch = start.epoch
                 return Batch(self.frames.encoder.gap(page.gap, start), start.seq, start.seq, self.state)
             if page.records:
-                return self.frames.join(page.records, self.state, is_kept=False)
+                return self.frames.join(page.records, self.state, is_kept=False, behind=page.head - self.seq)
             if known == (tail.epoch, tail.head):
                 return None
 

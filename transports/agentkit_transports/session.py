@@ -116,6 +116,8 @@ class Subscribe:
     run: str
     types: Sequence[str]
     kinds: Sequence[str]
+    merge: bool = False
+    """True: adjacent deltas of a block may come as one while it is far behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +279,6 @@ class Session:
         return [Reply(self._welcome())]
 
     def _sub(self, frame: SubFrame) -> list[Action]:
-        if frame.merge:
-            return [
-                Reply(err(frame.rid, Problem(400, "not_supported", "merge is not supported yet", "merge")))
-            ]
         try:
             after = Cursor.parse(frame.after) if frame.after else NOW
         except WireError as error:
@@ -297,7 +295,19 @@ class Session:
             return [Reply(err(frame.rid, Problem(429, "too_many_subscriptions", detail)))]
         self.topics.append(frame.topic)
         _, agent, _, thread = frame.topic.split("/")
-        return [Subscribe(frame.rid, frame.topic, agent, thread, after, frame.run, frame.types, frame.kinds)]
+        return [
+            Subscribe(
+                frame.rid,
+                frame.topic,
+                agent,
+                thread,
+                after,
+                frame.run,
+                frame.types,
+                frame.kinds,
+                frame.merge,
+            )
+        ]
 
     def _may_speak(self, now: float) -> bool:
         """Take one from the allowance, which grows with time."""

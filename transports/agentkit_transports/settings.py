@@ -18,6 +18,10 @@ class HubSettings:
     """Pending frames are joined up to this size: one send. It is also what a reader that stops reading may cost, beside its socket."""
     page_size: int = 256
     """Records that are read and encoded before the loop gets its turn."""
+    merge_behind: int = 256
+    """A reader that asked for merged deltas gets them while it is further behind than this."""
+    merge_page_size: int = 1024
+    """As `page_size`, for such a reader: merging costs less than half of encoding and sending."""
     slice_size: int = 512
     """Readers that are written to before the loop gets its turn."""
     position_records: int = 500

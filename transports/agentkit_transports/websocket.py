@@ -252,6 +252,7 @@ class _Conversation:
             types=action.types,
             kinds=action.kinds,
             run=action.run,
+            merge="1" if action.merge else "0",
             protocol="native.socket",
             exposure=self._backend.exposure(self._identity, topic),
         )

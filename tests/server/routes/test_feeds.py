@@ -7,6 +7,8 @@ import anyio
 import pytest
 from asgi import client, get
 
+from agentkit.envelope import draft_all
+from agentkit.events import TextDelta
 from agentkit_server import Application
 
 pytestmark = pytest.mark.anyio
@@ -180,7 +182,7 @@ async def test_a_cursor_that_is_no_longer_good_is_a_gap_not_an_error(
         pytest.param("kinds=thought", {}, "kinds", id="no kind"),
         pytest.param("run=a%0Ab", {}, "run", id="a line break in a run"),
         pytest.param("named=yes", {}, "named", id="no bit"),
-        pytest.param("merge=1", {}, "merge", id="merge"),
+        pytest.param("merge=2", {}, "merge", id="no bit of merge"),
     ],
 )
 async def test_what_cannot_be_read_is_a_400_before_the_stream(
@@ -191,6 +193,23 @@ async def test_what_cannot_be_read_is_a_400_before_the_stream(
 
     assert (feed.status, feed.json()["field"]) == (400, field)
     assert feed.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_long_log_comes_in_few_frames_for_who_asks(app: Application) -> None:
+    topic = app.service.topic("planner", "t1")
+    words = [f"{n} " for n in range(2000)]
+    events = [TextDelta("r", 1, 1.5e9, "r.1.0", word) for word in words]
+    await app.service.engine.log.append(topic, draft_all(topic, events))
+    async with get(app, f"{THREAD}/events?after=earliest&merge=1") as feed:
+        await feed.next()
+        merged = [json.loads((await feed.next()).data) for _ in range(2)]
+    async with get(app, f"{THREAD}/events?merge=1", {"last-event-id": merged[0]["id"]}) as feed:
+        await feed.next()
+        again = json.loads((await feed.next()).data)
+
+    assert [(one["first"], one["seq"]) for one in merged] == [(1, 1024), (1025, 2000)]
+    assert "".join(one["data"]["text"] for one in merged) == "".join(words)
+    assert again == merged[1]
 
 
 async def test_head_answers_like_get_and_subscribes_to_nothing(app: Application) -> None:
