@@ -16,6 +16,10 @@ AgentKitError
 ├─ EngineError               a log or thread store cannot be reached
 │  └─ AppendRejected         a lost lease, or a second end of one run
 ├─ LimitError                a run went past its steps, tokens, seconds or cost
+├─ RemoteError               a server of agents refused, or its run failed there; .status .problem .field .retry_after
+│  ├─ RemoteConnectionError  it was not reached, or broke off
+│  ├─ AccessError            it does not know us, or does not let us
+│  └─ LostEventsError        events of a run cannot be had any more
 └─ RunCancelled              by the caller, by a client, or by shutdown
 
 It knows nothing of the rest: what an error carries is plain data. No message holds a key, a header's value or a prompt.
@@ -180,6 +184,49 @@ class LimitError(AgentKitError):
     """A run went past its steps, tokens, seconds or cost."""
 
     code = "limit"
+
+
+class RemoteError(AgentKitError):
+    """A server of agents refused what was asked of it, or a run failed there."""
+
+    code = "remote"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        problem: str = "",
+        field: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status, or the close code of a WebSocket; 0 where there was none."""
+        self.problem = problem
+        """The word for it: a problem's or a failed run's `code`; "" where the server gave none."""
+        self.field = field
+        """The member, parameter or header at fault, or ""."""
+        self.retry_after = retry_after
+        """Seconds that the server asked to wait, or None."""
+
+
+class RemoteConnectionError(RemoteError):
+    """The server was not reached, or broke off, for longer than the caller wanted to wait."""
+
+    code = "remote_connection"
+
+
+class AccessError(RemoteError):
+    """The server does not know who asks, or does not let them."""
+
+    code = "access"
+
+
+class LostEventsError(RemoteError):
+    """Events of a run cannot be had any more: what came of it has a hole."""
+
+    code = "lost_events"
 
 
 class RunCancelled(AgentKitError):  # noqa: N818 - the field's word
