@@ -1,6 +1,6 @@
 """A model's reasoning, text and tool work: out of the process, live, in order, resumable, to whoever may see it."""
 
-from agentkit.agent import Agent, Input
+from agentkit.agent import Agent
 from agentkit.compaction import keep_turns
 from agentkit.content import (
     Block,
@@ -38,13 +38,14 @@ from agentkit.events import Event, ReasoningEvent
 from agentkit.generate import TextStreamResult, generate_text, stream_text
 from agentkit.history import RunRecord, ThreadRecord
 from agentkit.hooks import CallContext, CallControl, Hooks, StepContext, StepControl
+from agentkit.input import Input
 from agentkit.limits import Limits, StepResult, StopCondition, has_tool_call, step_count_is
 from agentkit.model import Model
 from agentkit.options import RunOptions
 from agentkit.providers import connect
-from agentkit.run_spec import RunResult
+from agentkit.run_spec import Output, RunResult
 from agentkit.thread_run import AgentRun
-from agentkit.tool import Tool, ToolContext, tool
+from agentkit.tool import Tool, ToolContext, client_tool, tool
 
 __all__ = [
     "Agent",
@@ -76,6 +77,7 @@ __all__ = [
     "ModelStatusError",
     "ModelStreamError",
     "NullEmitter",
+    "Output",
     "OutputError",
     "ReasoningEvent",
     "RefusalBlock",
@@ -100,6 +102,7 @@ __all__ = [
     "ToolUseBlock",
     "Usage",
     "WireError",
+    "client_tool",
     "connect",
     "generate_text",
     "has_tool_call",

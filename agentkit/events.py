@@ -63,6 +63,8 @@ class RunStarted(_Event):
     agent: str
     thread: str
     metadata: dict[str, JsonValue] = field(default_factory=dict)
+    client_tools: list[str] | None = None
+    """Names of the tools whose calls the run leaves to its caller, where it has such."""
 
 
 @dataclass(slots=True)

@@ -96,6 +96,7 @@ class Run:
         self._number = spec.first_step - 1
         self._usage = spec.usage
         self._finish = ""
+        self._left: list[ToolUseBlock] = []
         self._steering: deque[Steering] = deque()
         self._termination = ""
         self._reason = ""
@@ -171,6 +172,7 @@ class Run:
             tuple(self._steps),
             self._output,
             self._reason,
+            tuple(self._left),
         )
 
     async def execute(self) -> RunResult:
@@ -207,7 +209,8 @@ class Run:
             await anyio.lowlevel.checkpoint_if_cancelled()
         self._history += spec.messages
         now = clock.time()
-        started = RunStarted(self.id, 0, now, spec.agent, spec.thread, dict(spec.metadata))
+        left = spec.client_tools or None
+        started = RunStarted(self.id, 0, now, spec.agent, spec.thread, dict(spec.metadata), left)
         await self.publish([RunResumed(self.id, 0, now) if spec.resume else started])
         termination = ""
         with anyio.move_on_after(spec.limits.seconds):
@@ -229,13 +232,17 @@ class Run:
             uses = step.message.tool_uses
             if not self.spec.tools:
                 uses = ()  # whoever gave no tools answers the calls elsewhere: they stand in the result
+            self._left = self._leave(uses)
             results = await self._run_calls(uses) if uses else None
             if self.pending:
                 return "suspended"
-            goes_on = any(use.complete for use in uses) or step.finish == "pause"
+            goes_on = not self._left and (any(use.complete for use in uses) or step.finish == "pause")
             ended = await self._end_step(step, results, goes_on=goes_on)
             if ended:
                 return ended
+            if self._left:
+                self._finish = "tool_calls"  # some providers say `stop` here
+                return "client_tools"
             if not goes_on and not self._steering and await self._is_answer(step):
                 return "completed"
             step = None
@@ -265,7 +272,7 @@ class Run:
         if spec.compact is not None:
             shorter = spec.compact(messages)
             messages = repair(await shorter if inspect.isawaitable(shorter) else shorter)
-        request = spec.request(messages)
+        request = spec.request(messages, number=self._number)
         self._models = list(await step.execute(self._models, request))
         message = step.message()
         finish = step.response.finish.reason if step.response.finish else ""
@@ -278,10 +285,17 @@ class Run:
                 await self.publish(closing)
         return StepResult(self._number, message, None, step.response.usage, finish, step.origin)
 
+    def _leave(self, uses: Sequence[ToolUseBlock]) -> list[ToolUseBlock]:
+        """Return the calls of a turn that the caller answers, and has not yet."""
+        theirs = self.spec.client_tools
+        left = [use for use in runnable(uses) if use.name in theirs]
+        return open_calls(left, self._history) if self.spec.resume else left
+
     async def _run_calls(self, uses: Sequence[ToolUseBlock]) -> Message | None:
-        """Run the calls of a turn that have no result yet, and say of those that cannot be read why they were not run."""
+        """Run the calls of a turn that are ours and have no result yet, and say of those that cannot be read why they were not run."""
         spec = self.spec
-        whole = runnable(uses)
+        readable = runnable(uses)
+        whole = [use for use in readable if use not in self._left]
         scope = CallScope(
             self.id,
             spec.agent,
@@ -299,7 +313,7 @@ class Run:
         self._calls = StepCalls(scope, open_calls(whole, self._history) if spec.resume else whole)
         await self._calls.execute()
         results = await self._close_calls()
-        if broken := [use for use in uses if use.complete and use not in whole]:
+        if broken := [use for use in uses if use.complete and use not in readable]:
             # No provider takes such a call back, so that a result would answer nothing: it is said as a message.
             await self._keep(Message.user("\n".join(map(unreadable, broken))))
         return results

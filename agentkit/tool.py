@@ -95,8 +95,8 @@ class Tool:
     description: str
     parameters: dict[str, JsonValue]
     """JSON Schema of the arguments: an object."""
-    function: Callable[..., Any]
-    """Called with the checked arguments by name; sync ones run in a worker thread."""
+    function: Callable[..., Any] | None
+    """Called with the checked arguments by name; sync ones run in a worker thread. None: the caller of the run answers the calls."""
     model: type[BaseModel] | None = None
     """What checks the arguments; None takes any JSON object."""
     context: str = ""
@@ -118,6 +118,11 @@ class Tool:
         for word, number in (("timeout", self.timeout), ("max_concurrency", self.max_concurrency)):
             if number is not None and number <= 0:
                 raise ConfigurationError(f"{word} of tool {self.name!r} must be positive, got {number}")
+
+    @property
+    def is_client(self) -> bool:
+        """True where the run leaves the calls open for its caller (see `client_tool`)."""
+        return self.function is None
 
     def check(self, raw: str) -> dict[str, Any]:
         """Return the arguments that raw JSON text holds, checked and converted.
@@ -189,29 +194,25 @@ class Tool:
         raise AssertionError("range(retries + 1) is not empty")
 
     async def _once(self, arguments: Mapping[str, Any], context: ToolContext) -> object:
+        function = self.function
+        if function is None:
+            raise ToolError(f"{self.name} is not run here")
         named = dict(arguments)
         if self.context:
             named[self.context] = context
         try:
             with anyio.fail_after(self.timeout):
-                if inspect.iscoroutinefunction(self.function):
-                    return await self.function(**named)
-                value = await anyio.to_thread.run_sync(lambda: self._in_thread(named), abandon_on_cancel=True)
+                if inspect.iscoroutinefunction(function):
+                    return await function(**named)
+                value = await anyio.to_thread.run_sync(
+                    lambda: _in_thread(function, named), abandon_on_cancel=True
+                )
                 return await value if inspect.isawaitable(value) else value
         except TimeoutError as error:
             if self.timeout is None:
                 raise
             context.cancelled = True
             raise ToolError(f"{self.name} took longer than {self.timeout} s") from error
-
-    def _in_thread(self, named: Mapping[str, Any]) -> object:
-        """Call a sync function; a cancellation that it raises is its own, never that of the loop which waits for it."""
-        try:
-            return self.function(**named)
-        except (Exception, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            raise ToolError(valid_text(f"{type(error).__name__}: {error}")[:MAX_ERROR]) from error
 
     def _capacity(self) -> anyio.CapacityLimiter | None:
         if self.max_concurrency is None:
@@ -221,6 +222,16 @@ class Tool:
             limiter = anyio.CapacityLimiter(self.max_concurrency)
             self._limiter.set(limiter)
         return limiter
+
+
+def _in_thread(function: Callable[..., Any], named: Mapping[str, Any]) -> object:
+    """Call a sync function; a cancellation that it raises is its own, never that of the loop which waits for it."""
+    try:
+        return function(**named)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise ToolError(valid_text(f"{type(error).__name__}: {error}")[:MAX_ERROR]) from error
 
 
 def result(use: ToolUseBlock, value: object, status: str = "ok") -> ToolResultBlock:
@@ -320,6 +331,31 @@ def tool(
         )
 
     return make(function) if function is not None else make
+
+
+def client_tool(name: str, description: str = "", parameters: Mapping[str, JsonValue] | None = None) -> Tool:
+    """Return a tool that the caller of a run answers: a page, a program of the user's, another agent.
+
+    A run whose model calls it ends well at that step, with the calls left open (`RunResult.open_calls`, termination `client_tools`);
+    the thread's next run begins with their `ToolResultBlock`s. Hooks and approvals are not asked for such calls.
+
+    Args:
+        name: letters, digits, `_`, `-`; 64 at most.
+        description: what the model is told of it.
+        parameters: JSON Schema of the arguments, an object; None where it takes none.
+
+    Raises:
+        ConfigurationError: the name does not fit, or the schema is not that of an object.
+    """
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise ConfigurationError(
+            f"the parameters of {quote(name)} must be a JSON Schema, got {quote(parameters)}"
+        )
+    schema: dict[str, JsonValue] = dict(parameters or {})
+    if schema.setdefault("type", "object") != "object":
+        raise ConfigurationError(f"the parameters of {quote(name)} must be an object's schema")
+    schema.setdefault("properties", {})
+    return Tool(name, description, schema, None)
 
 
 def by_name(tools: Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool]) -> dict[str, Tool]:
