@@ -7,25 +7,26 @@ and nothing else, because they read `text.delta` events and nothing else.
 import copy
 import re
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self, Unpack, get_args
+from typing import Self, TypeAlias, Unpack, get_args
 
 from agentkit.approvals import Approvals, Decision, approval_id
 from agentkit.background import Work, spawn
-from agentkit.content import JsonValue, Message
+from agentkit.content import Block, JsonValue, Message, TextBlock, dump_messages, load_messages
 from agentkit.emitter import Emitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
 from agentkit.engines.memory import MemoryEngine
 from agentkit.envelope import MAX_CUSTOM, draft_all, encode
-from agentkit.errors import AlreadyStarted, ConfigurationError, RunCancelled, ThreadBusy, quote
-from agentkit.events import CustomEvent
+from agentkit.errors import AgentKitError, AlreadyStarted, ConfigurationError, RunCancelled, ThreadBusy, quote
+from agentkit.events import CustomEvent, RunStarted
 from agentkit.generate import OnReasoning
 from agentkit.history import RunRecord, ThreadRecord
-from agentkit.input import Input, read_input
 from agentkit.log import Topic
+from agentkit.observe import Observer
 from agentkit.options import Models, RunOptions, make_spec, resolve_models
+from agentkit.redaction import Redact, chained, redacted
 from agentkit.run import CancelMode, Run
 from agentkit.run_spec import RunResult, RunSpec, new_id
 from agentkit.stream import EventBuffer, TextIterator
@@ -33,6 +34,9 @@ from agentkit.sub_agent import agent_tool
 from agentkit.thread_run import AgentRun, Listeners, OnBusy, ThreadRun
 from agentkit.threads import erase_thread, fork_thread
 from agentkit.tool import Tool
+
+Input: TypeAlias = str | Iterable[Block]
+"""What a user says: text, or blocks (text, images, documents)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
 _CUSTOM = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
@@ -58,6 +62,7 @@ class Agent:
         engine: Engine | None = None,
         description: str = "",
         expose_provider_state: bool = False,
+        redact: Redact | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
         """Configure an agent; nothing is started.
@@ -70,6 +75,7 @@ class Agent:
             engine: where threads and logs live; by default a memory engine of this agent's own.
             description: for people, and for models that call this agent as a tool.
             expose_provider_state: write signatures and provider state into the log, not only their size.
+            redact: asked of each event before the log, the emitters and the run's record get it; see `agentkit.redaction`.
             **options: see `RunOptions`: `system`, `tools`, `reasoning`, `limits`, …; each call may give others.
 
         Raises:
@@ -82,14 +88,19 @@ class Agent:
         self.engine: Engine = engine or MemoryEngine()
         self.description = description
         self.expose_provider_state = expose_provider_state
+        self.redact = redact
         self._options = options
         self._works: dict[Work, Run] = {}
         self._spec([], {})
 
-    def bind(self, engine: Engine) -> "Agent":
-        """Return a copy of this agent that lives in `engine`."""
+    def bind(
+        self, engine: Engine, *, observers: Sequence[Observer] = (), redact: Redact | None = None
+    ) -> "Agent":
+        """Return a copy of this agent that lives in `engine`, with more observers, and with a hook that is asked after its own."""
         bound = copy.copy(self)
         bound.engine = engine
+        bound.redact = chained(self.redact, redact)
+        bound._options = {**self._options, "observers": (*self._options.get("observers", ()), *observers)}
         bound._works = {}
         return bound
 
@@ -141,7 +152,7 @@ class Agent:
 
         The iterator raises what the run ended with, after all text that came.
         """
-        handle = self._handle(self._topic(thread, owner), self._spec(read_input(message), options), on_busy)
+        handle = self._handle(self._topic(thread, owner), self._spec([_said(message)], options), on_busy)
         return TextIterator(handle, owns=True)
 
     async def run(
@@ -154,7 +165,7 @@ class Agent:
         **options: Unpack[RunOptions],
     ) -> RunResult:
         """Say something, wait for the end, and return all that came. As `chat`, with everything beside the text."""
-        handle = self._handle(self._topic(thread, owner), self._spec(read_input(message), options), on_busy)
+        handle = self._handle(self._topic(thread, owner), self._spec([_said(message)], options), on_busy)
         async with handle:
             return await handle.result()
 
@@ -178,8 +189,8 @@ class Agent:
             EngineError: the engine cannot be reached.
         """
         topic = self._topic(thread, owner)
-        spec = self._spec(read_input(message), options)
-        record = RunRecord(new_id("run"), "queued", clock.time(), metadata=spec.metadata)
+        spec = self._spec([_said(message)], options)
+        record = self._record(spec)
         lease: Lease | None = None
         if on_busy == "reject":
             lease = await self.engine.leases.acquire(topic, record.run, wait=False)
@@ -368,10 +379,12 @@ class Agent:
         if size > MAX_CUSTOM:
             raise ConfigurationError(f"event data has {size} bytes, limit is {MAX_CUSTOM}")
         topic = self._topic(thread, owner)
-        event = CustomEvent("", 0, clock.time(), type, data)
-        records = await self.engine.log.append(topic, draft_all(topic, [event]))
+        events = redacted(self.redact, [CustomEvent("", 0, clock.time(), type, data)])
+        if not events:
+            raise ConfigurationError(f"event {type!r} was left out by the redact hook")
+        records = await self.engine.log.append(topic, draft_all(topic, events))
         if self.emitter is not None:
-            await TeeEmitter(self.emitter).emit(topic, [event])
+            await TeeEmitter(self.emitter).emit(topic, events)
         return records[-1].id
 
     def as_tool(self, *, name: str = "", description: str = "") -> Tool:
@@ -389,7 +402,17 @@ class Agent:
 
     def _spec(self, messages: list[Message], options: RunOptions, *, thread: str = "") -> RunSpec:
         merged: RunOptions = {**self._options, **options}
-        return make_spec(self.models, messages, merged, agent=self.name, thread=thread)
+        spec = make_spec(self.models, messages, merged, agent=self.name, thread=thread)
+        return spec if self.redact is None else replace(spec, redact=self.redact)
+
+    def _record(self, spec: RunSpec) -> RunRecord:
+        """Return the record of a run that is about to begin."""
+        now = clock.time()
+        metadata = spec.metadata
+        if spec.redact is not None:
+            told = redacted(spec.redact, [RunStarted("", 0, now, self.name, spec.thread, dict(metadata))])
+            metadata = next((event.metadata for event in told if isinstance(event, RunStarted)), {})
+        return RunRecord(new_id("run"), "queued", now, metadata=metadata)
 
     def _topic(self, thread: str, owner: str) -> Topic:
         return Topic(owner, self.name, _check_name("thread", thread))
@@ -416,11 +439,11 @@ class Agent:
             raise ConfigurationError(
                 f"unknown on_busy {quote(on_busy)}; known: {', '.join(get_args(OnBusy))}"
             )
-        record = record or RunRecord(new_id("run"), "queued", clock.time(), metadata=spec.metadata)
+        record = record or self._record(spec)
         task = ThreadRun(
             self.engine,
             topic,
-            replace(spec, thread=topic.thread),
+            replace(spec, thread=topic.thread, owner=topic.owner),
             record,
             on_busy=on_busy,
             lease=lease,
@@ -441,6 +464,21 @@ class Agent:
             return own[0]
 
         return AgentRun(task.run, topic.thread, start, task.asked, detached=detached)
+
+
+def _said(message: Input) -> Message:
+    """Return what a user says as a message; what cannot be kept or sent is refused before anything is stored.
+
+    Raises:
+        ConfigurationError: it is neither text nor blocks, or holds nothing.
+    """
+    try:
+        (said,) = load_messages(dump_messages([Message.user(message)]))
+    except (AgentKitError, TypeError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"a message is text, or blocks of a user: {quote(str(error))}") from None
+    if not any(not isinstance(block, TextBlock) or block.text.strip() for block in said.content):
+        raise ConfigurationError("the message is empty")
+    return said
 
 
 def _check_name(what: str, name: str) -> str:

@@ -5,6 +5,7 @@ of the work is kept in its handle and logged, never raised into a stranger.
 """
 
 import asyncio
+import contextvars
 import logging
 import sys
 from collections.abc import Awaitable, Callable
@@ -102,5 +103,6 @@ def _spawn_trio(work: Callable[[], Awaitable[object]], name: str) -> Work:
         # trio cancels system tasks when the main task ends; a Cancelled that leaves here is trio's own to catch.
         await handle._run(work)
 
-    trio.lowlevel.spawn_system_task(system_task, name=name)
+    # As on asyncio: what a caller has set (a trace) holds in the work too.
+    trio.lowlevel.spawn_system_task(system_task, name=name, context=contextvars.copy_context())
     return handle

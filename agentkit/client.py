@@ -126,7 +126,7 @@ class StreamingClient:
         }
 
     def _plan(self, request: ModelRequest, parts: HTTPParts, *, is_second: bool = False) -> Plan:
-        for name, value in parts.headers.items():
+        for name, value in (*request.trace.items(), *parts.headers.items()):
             check_header(name, value)
         url = join_path(self.base_url, parts.path)
         try:
@@ -138,7 +138,7 @@ class StreamingClient:
 
         async def send() -> HTTPExchange:
             there = httpx2.URL(join_path(await self._locate(), parts.path)) if self._locate else address
-            return await self._send(there, body, parts.headers)
+            return await self._send(there, body, {**request.trace, **parts.headers})
 
         def second(status: int, said: str) -> Plan | None:
             assert isinstance(dialect, SecondTry)

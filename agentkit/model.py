@@ -62,6 +62,8 @@ class ModelRequest:
     foreign: Literal["drop", "raise"] = "drop"
     """What becomes of replay state (signatures, opaque state of thinking) that another model made: `drop` leaves it out with its
     thinking, and a notice says so; `raise` refuses the request with `ForeignSignatureError`."""
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """Headers that carry the trace this request belongs to (`traceparent`), where the model speaks HTTP."""
 
 
 class ModelStream(Protocol):

@@ -5,14 +5,16 @@ It knows no tools and no store. What came stays readable in `response`, also whe
 
 import time as clock
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agentkit.accumulators import Response
-from agentkit.chunks import Chunk
+from agentkit.chunks import Chunk, TextChunk, ThinkingChunk
 from agentkit.content import Message, Origin
 from agentkit.dialects.fault_words import name_fault
 from agentkit.errors import ModelError, ModelStreamError
 from agentkit.events import Event, RunNotice, StepRetrying, StepStarted
 from agentkit.model import Model, ModelRequest, Notice, Retry
+from agentkit.observe import UNWATCHED, StepSight, Watch
 from agentkit.run_spec import Publish
 from agentkit.step_events import StepEvents
 
@@ -26,10 +28,13 @@ class ModelStep:
         events: the blocks that watchers have seen begin.
     """
 
-    def __init__(self, run: str, number: int, model: Model, publish: Publish) -> None:
+    def __init__(
+        self, run: str, number: int, model: Model, publish: Publish, watch: Watch = UNWATCHED
+    ) -> None:
         self.run = run
         self.number = number
         self._publish = publish
+        self._watch = watch
         self._begin(model)
 
     def _begin(self, model: Model) -> None:
@@ -47,6 +52,28 @@ class ModelStep:
         Raises:
             ModelError: the last one failed, or one failed after something was visible.
         """
+        sight = StepSight(self._watch.sight, self.number, self.origin, request, clock.time())
+        with self._watch.step(sight):
+            try:
+                return await self._ask(models, replace(request, trace=self._watch.headers()))
+            except BaseException as error:
+                sight.error = error
+                raise
+            finally:
+                self._fill(sight)
+
+    def _fill(self, sight: StepSight) -> None:
+        """Put in what came."""
+        response, first = self.response, self.events.first
+        sight.ended = clock.time()
+        sight.origin = self.origin
+        sight.first_reasoning = first.get(ThinkingChunk)
+        sight.first_text = first.get(TextChunk)
+        sight.finish = response.finish.reason if response.finish else ""
+        sight.usage = response.usage
+        sight.answer = self.message(partial=sight.error is not None)
+
+    async def _ask(self, models: Sequence[Model], request: ModelRequest) -> Sequence[Model]:
         await self._publish(
             [StepStarted(self.run, self.number, clock.time(), self.origin.model, self.origin.provider)]
         )

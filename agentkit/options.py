@@ -13,6 +13,7 @@ from agentkit.errors import ConfigurationError, OutputError, quote
 from agentkit.hooks import Hooks
 from agentkit.limits import DEFAULT_STEPS, Limits, StopCondition, parse_limits, step_count_is
 from agentkit.model import Model
+from agentkit.observe import Observer
 from agentkit.option_checks import check_options
 from agentkit.providers import connect
 from agentkit.reasoning import ReasoningSetting, parse_reasoning
@@ -30,10 +31,6 @@ class RunOptions(TypedDict, total=False):
     """The system prompt."""
     tools: Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool]
     """What the model may call; plain functions are made tools."""
-    client_tools: Sequence[Tool]
-    """Further tools, whose calls the run leaves to its caller (see `client_tool`): beside `tools`, where a call says these."""
-    tool_choice: str
-    """`auto`, `none`, `required` or a tool's name: for the first step; later ones choose freely."""
     reasoning: Mapping[str, Any] | ReasoningSetting | None
     """`{"effort": …}` or `{"budget": tokens}`; None for the provider's default."""
     provider_options: Mapping[str, Mapping[str, Any]]
@@ -45,8 +42,6 @@ class RunOptions(TypedDict, total=False):
     """Tokens of one answer at most, as the provider counts them."""
     temperature: float | None
     """As the provider understands it."""
-    stop: Sequence[str]
-    """Texts before which the model ends its answer."""
     stop_when: StopCondition | Sequence[StopCondition]
     """Ends the run well after a step that called tools; by default `step_count_is(20)`."""
     limits: Mapping[str, Any] | Limits | None
@@ -54,11 +49,13 @@ class RunOptions(TypedDict, total=False):
     hooks: Hooks
     """Asked before and after each step and call."""
     output_type: Any
-    """A pydantic model, or any type that pydantic knows: the answer is JSON of it, read into `result.output`. Or an `Output`."""
+    """A pydantic model, or any type that pydantic knows: the answer is JSON of it, read into `result.output`."""
     compact: Compact | None
     """Makes a long history shorter before it is sent."""
     on_approval: Literal["wait", "suspend"]
     """Whether a run waits here for a person, or is suspended to the thread store and resumed later."""
+    observers: Sequence[Observer]
+    """Who counts, logs or traces the run (see `agentkit.observe`); its sub-agents' runs too."""
     metadata: Mapping[str, JsonValue]
     """The application's own words about the run: on `run.started`, in its record, for tools and hooks."""
 
@@ -103,7 +100,7 @@ def make_spec(
         models,
         messages,
         options.get("system", ""),
-        _tools(options),
+        by_name(options.get("tools", ())),
         parse_reasoning(options.get("reasoning")),
         options.get("provider_options", {}),
         options.get("max_tokens"),
@@ -111,26 +108,15 @@ def make_spec(
         (stop_when,) if callable(stop_when) else tuple(stop_when),
         parse_limits(options.get("limits")),
         options.get("hooks", Hooks()),
-        output_type if output_type is None or isinstance(output_type, Output) else make_output(output_type),
+        None if output_type is None else make_output(output_type),
         options.get("compact"),
         options.get("on_approval", "wait"),
         agent,
         thread,
         dict(options.get("metadata", {})),
         foreign=options.get("foreign", "drop"),
-        tool_choice=options.get("tool_choice", "auto"),
-        stop=tuple(options.get("stop", ())),
+        observers=tuple(options.get("observers", ())),
     )
-
-
-def _tools(options: RunOptions) -> dict[str, Tool]:
-    tools, theirs = by_name(options.get("tools", ())), by_name(options.get("client_tools", ()))
-    for name, tool in theirs.items():
-        if not tool.is_client:
-            raise ConfigurationError(f"client_tools are made by client_tool(), {name!r} has a function")
-        if name in tools:
-            raise ConfigurationError(f"two tools are named {name!r}")
-    return {**tools, **theirs}
 
 
 def make_output(output_type: Any) -> Output:

@@ -41,6 +41,7 @@ from agentkit.events import (
 from agentkit.hooks import StepContext, StepControl, ask
 from agentkit.limits import StepResult, first_met
 from agentkit.model_step import ModelStep
+from agentkit.observe import RunSight, Watch
 from agentkit.repair import open_calls, repair, runnable, unreadable
 from agentkit.run_spec import Prepare, Publish, RunResult, RunSpec, Save, Steering, new_id
 from agentkit.tool_calls import CallScope, StepCalls
@@ -104,6 +105,8 @@ class Run:
         self._misfits = 0
         self._model_step: ModelStep | None = None
         self._calls: StepCalls | None = None
+        sight = RunSight(self.id, spec.agent, spec.thread, spec.owner, spec.depth)
+        self._watch = Watch(sight, spec.observers)
 
     def cancel(self, reason: str = "", *, mode: CancelMode = "now") -> None:
         """Stop the run; it ends with `run.cancelled`. Cancelling again changes nothing, but for a `now` after a softer mode.
@@ -185,6 +188,16 @@ class Run:
             AgentKitError: the run failed; `.partial` of a `ModelStreamError` holds the cut message.
             RunCancelled: it was stopped by `cancel`.
         """
+        sight = self._watch.sight
+        sight.began = clock.time()
+        with self._watch.run():
+            try:
+                return await self._execute()
+            finally:
+                sight.ended, sight.end, sight.error = clock.time(), self._termination, self.error
+                sight.usage, sight.steps = self._usage, len(self._steps)
+
+    async def _execute(self) -> RunResult:
         try:
             with self._scope:
                 await self._work()
@@ -267,7 +280,7 @@ class Run:
 
     async def _ask_model(self) -> StepResult:
         spec = self.spec
-        step = self._model_step = ModelStep(self.id, self._number, self._models[0], self.publish)
+        step = self._model_step = ModelStep(self.id, self._number, self._models[0], self.publish, self._watch)
         messages = repair([*self._history, *self._messages])
         if spec.compact is not None:
             shorter = spec.compact(messages)
@@ -309,6 +322,7 @@ class Run:
             self,
             spec.depth,
             spec.on_approval == "suspend",
+            self._watch,
         )
         self._calls = StepCalls(scope, open_calls(whole, self._history) if spec.resume else whole)
         await self._calls.execute()

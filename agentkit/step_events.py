@@ -58,7 +58,7 @@ class StepEvents:
     (a signature that a provider sends late) gives reasoning events of the same block, without a second start.
     """
 
-    __slots__ = ("_open", "_seen", "provider", "run", "step")
+    __slots__ = ("_open", "_seen", "first", "provider", "run", "step")
 
     def __init__(self, run: str, step: int, provider: str) -> None:
         self.run = run
@@ -66,6 +66,8 @@ class StepEvents:
         self.provider = provider
         self._open: dict[tuple[int, type], _Open] = {}
         self._seen: set[str] = set()
+        self.first: dict[type, float] = {}
+        """When the first block of each kind of chunk began, in seconds since the epoch."""
 
     @property
     def blocks(self) -> list[str]:
@@ -116,6 +118,7 @@ class StepEvents:
         if opened is None:
             opened = self._open[index, kind] = _Open(kind, self._id(index))
             self._seen.add(opened.id)
+            self.first.setdefault(kind, time)
             if kind is TextChunk:
                 out.append(TextStarted(self.run, self.step, time, opened.id))
             elif kind is ThinkingChunk:

@@ -11,6 +11,7 @@ from agentkit.content import JsonValue, Message
 from agentkit.errors import AgentKitError, RunCancelled, ToolError
 from agentkit.events import Event, Parent
 from agentkit.options import RunOptions
+from agentkit.redaction import redacted
 from agentkit.run import Run
 from agentkit.run_spec import RunSpec
 from agentkit.tool import Tool, ToolContext
@@ -38,7 +39,7 @@ def agent_tool(
         parent = Parent(context.run, context.call)
 
         async def publish(events: Sequence[Event]) -> None:
-            for event in events:
+            for event in (events := redacted(spec.redact, events)):
                 event.parent = event.parent or parent  # made for this run alone, a moment ago
             if isinstance(host, Run):
                 await host.publish(events)
@@ -51,6 +52,7 @@ def agent_tool(
             thread=context.thread,
             depth=context.depth + 1,
             on_approval="wait",
+            observers=host.spec.observers if isinstance(host, Run) else (),
         )
         approvals = host.approvals if isinstance(host, Run) else None
         try:

@@ -19,6 +19,7 @@ from agentkit.envelope import draft_all
 from agentkit.errors import AgentKitError, AppendRejected, ConfigurationError, EngineError, ThreadBusy
 from agentkit.events import (
     Event,
+    RefusalDelta,
     RunCancelledEvent,
     RunFailed,
     RunFinished,
@@ -29,6 +30,7 @@ from agentkit.events import (
 from agentkit.generate import OnReasoning, ReasoningObserver, drive
 from agentkit.history import RunRecord
 from agentkit.log import Topic
+from agentkit.redaction import redacted, redacted_text
 from agentkit.run import CancelMode, Run
 from agentkit.run_spec import RunSpec
 from agentkit.stream import EventBuffer, RunStream
@@ -219,20 +221,26 @@ class ThreadRun:
         await self._engine.threads.extend(self._topic, messages, fence=fence)
 
     async def _publish(self, events: Sequence[Event]) -> None:
-        """Say it in order: to the run's record, to iterators in process, to the observer, to the emitters."""
+        """Say it in order: to the run's record, to iterators in process, to the observer, to the emitters.
+
+        What leaves the process goes through the redact hook first; iterators and the observer are the application's own.
+        """
         last = events[-1]
         if last.parent is None and isinstance(
             last, RunFinished | RunFailed | RunCancelledEvent | RunSuspended
         ):
             if not self._is_foreign:
-                await self._put_end(last)
-                await self._log_end(last)
+                told = redacted(self.run.spec.redact, events)
+                await self._put_end(told[-1])
+                await self._log_end(told)
             self._buffer.extend(events)
             return
         self._buffer.extend(events)
         await self._observer.tell(events)
         _, emitter = self._emitters()
-        await emitter.emit(self._topic, events)
+        told = redacted(self.run.spec.redact, events)
+        if told:
+            await emitter.emit(self._topic, told)
         if isinstance(last, StepFinished | ToolExecutionStarted):
             await emitter.flush(self._topic)
 
@@ -245,7 +253,7 @@ class ThreadRun:
             self._emitter = self._log if own is None else TeeEmitter(self._log, own)
         return self._log, self._emitter
 
-    async def _log_end(self, event: Event) -> None:
+    async def _log_end(self, events: Sequence[Event]) -> None:
         """Bring the end into the log before it is told in process: a run that cannot do so has failed, and is told to have ended once.
 
         Raises:
@@ -253,9 +261,10 @@ class ThreadRun:
         """
         log, emitter = self._emitters()
         try:
-            await emitter.emit(self._topic, [event])
+            await emitter.emit(self._topic, events)
             await emitter.flush(self._topic)
         except EngineError:
+            event = events[-1]
             if not isinstance(event, RunFailed | RunCancelledEvent):
                 raise
             await self._log_bad_end(log, event)
@@ -274,12 +283,13 @@ class ThreadRun:
 
     async def _put_end(self, event: Event) -> None:
         """Keep how the run ended before anybody is told, so that who is told finds it."""
-        result = self.run.result
+        result, redact = self.run.result, self.run.spec.redact
+        refusal = result.refusal
         record = replace(
             self._record,
             ended=event.time,
-            text=result.text,
-            refusal=result.refusal,
+            text=redacted_text(redact, result.text),
+            refusal=None if refusal is None else redacted_text(redact, refusal, RefusalDelta),
             finish=result.finish,
             usage=result.usage,
             termination=result.termination,

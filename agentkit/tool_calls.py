@@ -24,6 +24,7 @@ from agentkit.events import (
     ToolExecutionStarted,
 )
 from agentkit.hooks import CallContext, Hooks, ask
+from agentkit.observe import UNWATCHED, CallSight, Watch
 from agentkit.repair import INTERRUPTED
 from agentkit.tool import Tool, ToolContext, result
 
@@ -48,6 +49,7 @@ class CallScope:
     depth: int = 0
     suspend: bool = False
     """True: do not wait for a person; leave such calls without a result and tell by `pending`."""
+    watch: Watch = UNWATCHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class StepCalls:
         if isinstance(ready, ToolResultBlock):
             self.results[use.id] = ready
             return
-        outcome = await self._run(use, ready)
+        outcome = await self._watched(use, ready)
         hook = self._scope.hooks.after_tool
         if hook is not None:
             context = self._context(use, ready.arguments)
@@ -176,6 +178,16 @@ class StepCalls:
             )
         )
         return decision
+
+    async def _watched(self, use: ToolUseBlock, checked: _Checked) -> ToolResultBlock:
+        watch = self._scope.watch
+        sight = CallSight(watch.sight, self._scope.step, use.id, use.name, use.input, clock.time())
+        with watch.call(sight):
+            try:
+                return await self._run(use, checked)
+            finally:
+                sight.result = self.results.get(use.id)
+                sight.ended = clock.time()
 
     async def _run(self, use: ToolUseBlock, checked: _Checked) -> ToolResultBlock:
         """Run the function as work of its own, so that one that ignores cancellation does not hold the run."""
