@@ -1,8 +1,10 @@
 """Serve agents over HTTP and WebSocket: `create_app` for your own server, `serve` for ours."""
 
 from agentkit_server.app import Application, create_app
+from agentkit_server.auth import Auth
 from agentkit_server.directory import AgentDirectory
+from agentkit_server.identity import Identity
 from agentkit_server.serve import serve
 from agentkit_server.settings import Settings
 
-__all__ = ["AgentDirectory", "Application", "Settings", "create_app", "serve"]
+__all__ = ["AgentDirectory", "Application", "Auth", "Identity", "Settings", "create_app", "serve"]

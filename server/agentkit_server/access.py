@@ -1,19 +1,126 @@
 """Who may do what: the one place that turns a request and a thread's name into a topic.
 
-Every route that touches a thread comes through here. Without authentication anybody may do everything, and every thread's owner is "".
+Every route that touches a thread comes through here, and no request reaches a handler before `admit` knows who sent it (see
+`problems.Endpoint`). Another owner's thread is an empty one of your own: you cannot tell that it exists. What you may not see is 404.
 """
 
-from starlette.requests import Request
+from typing import Final
 
+from starlette.requests import HTTPConnection, Request
+
+from agentkit.errors import ConfigurationError
 from agentkit.log import Topic
-from agentkit_server.service import Service
+from agentkit_server.auth import with_bearer
+from agentkit_server.identity import Identity, least
+from agentkit_server.service import NAME, Service
 from agentkit_transports.backend import Action
+from agentkit_transports.encoder import Exposure
+from agentkit_transports.problem import Problem, ProblemError
+
+IDENTITY: Final = "agentkit.identity"
+"""Where a scope keeps who sent it."""
 
 
-async def topic_of(request: Request, service: Service, action: Action, agent: str, thread: str) -> Topic:  # noqa: ARG001
+async def admit(request: HTTPConnection, service: Service) -> Identity:
+    """Find out who sent a request, and note it in its scope.
+
+    Raises:
+        ProblemError: 401 nobody known; or what the `Auth` says.
+    """
+    identity = request.scope.get(IDENTITY)
+    if not isinstance(identity, Identity):
+        identity = request.scope[IDENTITY] = await _identify(request, service)
+    return identity
+
+
+def known(request: HTTPConnection) -> Identity:
+    """Return who sent a request that was admitted."""
+    identity = request.scope.get(IDENTITY)
+    if not isinstance(identity, Identity):
+        raise unauthenticated()
+    return identity
+
+
+async def topic_of(
+    request: HTTPConnection, service: Service, action: Action, agent: str, thread: str
+) -> Topic:
     """Return the topic of a thread on which the request's sender may do `action`.
 
     Raises:
-        ProblemError: 401 nobody known, 404 no such agent or not for the sender, 400 no name of a thread.
+        ProblemError: 401 nobody known, 403 it may see the thread and not do this, 404 no such agent or not for the sender, 400 no name
+            of a thread.
     """
-    return service.topic(agent, thread)
+    return await owned_topic(await admit(request, service), service, action, agent, thread)
+
+
+async def owned_topic(identity: Identity, service: Service, action: Action, agent: str, thread: str) -> Topic:
+    """Return the topic of a thread on which `identity` may do `action`; see `topic_of`."""
+    service.entry(agent)
+    if not NAME.fullmatch(thread):
+        raise ProblemError(
+            Problem(400, "malformed", f"a thread's name matches {NAME.pattern}", field="thread")
+        )
+    await demand(identity, service, action, agent, thread)
+    return service.topic(agent, thread, identity.owner)
+
+
+async def owner_of(request: Request, service: Service, agent: str) -> str:
+    """Return whose threads of an agent the request's sender may list.
+
+    Raises:
+        ProblemError: 401, 404 as `topic_of`.
+    """
+    identity = await admit(request, service)
+    service.entry(agent)
+    await demand(identity, service, "read", agent, "")
+    return identity.owner
+
+
+async def demand(identity: Identity, service: Service, action: Action, agent: str, thread: str) -> None:
+    """Let pass who may do `action`.
+
+    Raises:
+        ProblemError: 403, or 404 for who may not even read.
+    """
+    if is_expired(identity, service):
+        raise unauthenticated()
+    if await service.auth.authorize(identity, action, agent, thread):
+        return
+    if action != "read" and await service.auth.authorize(identity, "read", agent, thread):
+        raise ProblemError(Problem(403, "forbidden", f"you may not {action} here"))
+    raise ProblemError(Problem(404, "not_found", "no such agent", field="agent"))
+
+
+def exposure_of(identity: Identity, service: Service) -> Exposure:
+    """Return how much of the reasoning somebody gets."""
+    return least(service.settings.exposure, identity.exposure)
+
+
+def is_expired(identity: Identity, service: Service) -> bool:
+    """Tell whether an identity's time is over."""
+    return identity.expires is not None and service.clock() >= identity.expires
+
+
+def unauthenticated() -> ProblemError:
+    """Return the refusal of who is not known: the same for every reason."""
+    return ProblemError(Problem(401, "unauthenticated", "say who you are: Authorization: Bearer …"))
+
+
+async def identify_token(token: str, service: Service) -> Identity:
+    """Return whom a token names that came in a frame.
+
+    Raises:
+        ProblemError: 401 nobody.
+    """
+    scope = {"type": "websocket", "path": "/", "query_string": b"", "headers": []}
+    return await _identify(HTTPConnection(with_bearer(scope, token)), service)
+
+
+async def _identify(request: HTTPConnection, service: Service) -> Identity:
+    try:
+        identity = await service.auth.authenticate(request)
+    except ConfigurationError:
+        identity = None
+    if identity is None or is_expired(identity, service):
+        raise unauthenticated()
+    return identity

@@ -8,12 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.exceptions import HTTPException
-from starlette.routing import Route, Router, WebSocketRoute
+from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 
 from agentkit.agent import Agent
 from agentkit.engine import Engine
 from agentkit.engines.memory import MemoryEngine
 from agentkit.engines.url import open_engine
+from agentkit_server.auth import Auth
 from agentkit_server.backend import SocketBackend
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.ending import arrange
@@ -50,6 +51,11 @@ class Application:
             WebSocketRoute("/v1/ws", socket),
         ]
         self._router = Router(listed, redirect_slashes=False)
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """All that it answers."""
+        return list(self._router.routes)
 
     @property
     def directory(self) -> AgentDirectory:
@@ -115,6 +121,7 @@ def create_app(
     *,
     engine: Engine | str | None = None,
     settings: Settings | None = None,
+    auth: Auth | None = None,
 ) -> Application:
     """Return an ASGI application that serves agents.
 
@@ -122,6 +129,7 @@ def create_app(
         agents: agents, the first is the default; or a directory. Copies of them live on `engine`.
         engine: where threads and logs live, an engine or its URL (`sqlite:///path`, `redis://…`); a memory engine by default.
         settings: timers and bounds; by default from the environment.
+        auth: who may come and do what. By default anybody may do everything: such a server is for this machine only.
 
     Raises:
         ConfigurationError: two agents of one name; a URL of no engine.
@@ -141,4 +149,4 @@ def create_app(
             retry_ms=settings.retry_ms,
         ),
     )
-    return Application(Service(directory, kept, hub, settings), owns_engine=kept is not engine)
+    return Application(Service(directory, kept, hub, settings, auth=auth), owns_engine=kept is not engine)

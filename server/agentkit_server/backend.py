@@ -1,21 +1,23 @@
-"""What a socket asks for, done by the `Service`: the transport's `Backend`, without authentication."""
+"""What a socket asks for, done by the `Service` for who is behind the socket: the transport's `Backend`."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from starlette.requests import HTTPConnection
+
 from agentkit.content import JsonValue
 from agentkit.log import Topic
+from agentkit_server.access import admit, exposure_of, identify_token, owned_topic
+from agentkit_server.identity import Identity
 from agentkit_server.inputs import read_input, read_text
 from agentkit_server.service import RunOrder, Service
 from agentkit_transports.asgi import Scope
+from agentkit_transports.backend import Action
+from agentkit_transports.backend import Identity as Anybody
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.hub import Hub
 from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.session import Approve, CancelRun, StartRun, Steer
-from agentkit_transports.websocket import Action, Identity
-
-ANYBODY = ""
-"""Whoever comes: there is no authentication yet, and every thread's owner is ""."""
 
 
 class SocketBackend:
@@ -30,43 +32,54 @@ class SocketBackend:
         return self._service.hub
 
     async def identify(self, scope: Scope) -> Identity | None:
-        """Take anybody, but no page of another site: browsers let any page open a socket to any server.
+        """Say who opens a socket, by its head; who says nothing there has to say hello. No page of another site may.
 
         Raises:
-            ProblemError: 403.
+            ProblemError: 403, 401.
         """
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get(b"origin")
-        if origin is None or origin in self._service.settings.allowed_origins:
-            return ANYBODY
-        if urlsplit(origin).netloc.lower() != headers.get(b"host", "").lower():
+        if (
+            origin is not None
+            and origin not in self._service.settings.allowed_origins
+            and urlsplit(origin).netloc.lower() != headers.get(b"host", "").lower()
+        ):
             raise ProblemError(Problem(403, "forbidden", "not from this origin", field="origin"))
-        return ANYBODY
+        try:
+            return await admit(HTTPConnection(scope), self._service)
+        except ProblemError as error:
+            if error.problem.status == 401 and b"authorization" not in headers:
+                return None
+            raise
 
-    async def authenticate(self, identity: Identity | None, auth: str) -> Identity:  # noqa: ARG002 - nobody is asked
-        """Take anybody."""
-        return ANYBODY
+    async def authenticate(self, identity: Anybody | None, auth: str) -> Identity:  # noqa: ARG002 - asked anew
+        """Say whom `hello{auth}` names.
 
-    async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> Topic:  # noqa: ARG002
-        """Find the thread."""
-        return self._service.topic(agent, thread)
+        Raises:
+            ProblemError: 401.
+        """
+        return await identify_token(auth, self._service)
 
-    def exposure(self, identity: Identity, topic: Topic) -> Exposure:  # noqa: ARG002 - the operator's word for all
-        """Say what the operator allows."""
-        return self._service.settings.exposure
+    async def authorize(self, identity: Anybody, action: Action, agent: str, thread: str) -> Topic:
+        """Find the thread, if `identity` may do `action` on it."""
+        return await owned_topic(_ours(identity), self._service, action, agent, thread)
+
+    def exposure(self, identity: Anybody, topic: Topic) -> Exposure:  # noqa: ARG002 - the same for all its threads
+        """Say how much of the reasoning it gets."""
+        return exposure_of(_ours(identity), self._service)
 
     async def has_ended(self, topic: Topic, run: str) -> bool:
         """Tell whether a run has ended."""
         return await self._service.has_ended(topic, run)
 
-    async def start_run(self, identity: Identity, topic: Topic, request: StartRun) -> Mapping[str, JsonValue]:  # noqa: ARG002
+    async def start_run(self, identity: Anybody, topic: Topic, request: StartRun) -> Mapping[str, JsonValue]:  # noqa: ARG002
         """Start a run; a busy thread is refused."""
         started = await self._service.start(topic, RunOrder(read_input(request.input), key=request.idem))
         return {"run": started.run, "thread": topic.thread}
 
     async def cancel_run(
         self,
-        identity: Identity,  # noqa: ARG002
+        identity: Anybody,  # noqa: ARG002
         topic: Topic,
         request: CancelRun,
     ) -> Mapping[str, JsonValue]:
@@ -74,14 +87,21 @@ class SocketBackend:
         record = await self._service.cancel(topic, request.run)
         return {"run": record.run, "status": record.status}
 
-    async def steer(self, identity: Identity, topic: Topic, request: Steer) -> Mapping[str, JsonValue]:  # noqa: ARG002
+    async def steer(self, identity: Anybody, topic: Topic, request: Steer) -> Mapping[str, JsonValue]:  # noqa: ARG002
         """Put a message into a run; the outcome is an event."""
         steering = await self._service.steer(topic, request.run, read_text(request.input))
         return {"run": request.run, "steering": steering}
 
-    async def approve(self, identity: Identity, topic: Topic, request: Approve) -> Mapping[str, JsonValue]:  # noqa: ARG002
+    async def approve(self, identity: Anybody, topic: Topic, request: Approve) -> Mapping[str, JsonValue]:  # noqa: ARG002
         """Decide a call; the outcome is an event."""
         record = await self._service.approve(
             topic, request.run, request.approval, approved=request.approved, reason=request.reason
         )
         return {"run": record.run, "approval": request.approval}
+
+
+def _ours(identity: Anybody) -> Identity:
+    """Return who it is: the transport hands back what this room gave it."""
+    if not isinstance(identity, Identity):
+        raise ProblemError(Problem(401, "unauthenticated"))
+    return identity

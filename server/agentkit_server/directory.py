@@ -93,12 +93,12 @@ class AgentDirectory:
             if entry.agent is not None:
                 self._entries[name] = replace(entry, agent=entry.agent.bind(engine))
 
-    def body(self) -> dict[str, JsonValue]:
-        """Return the list that clients see."""
+    def body(self, is_seen: Callable[[str], bool] = lambda _: True) -> dict[str, JsonValue]:
+        """Return the list that clients see, or one sees who may see the agents for which `is_seen` is true."""
         self._look()
-        entries = list(self._entries.values())
+        entries = [entry for entry in self._entries.values() if is_seen(entry.name)]
         chosen = self._entries.get(self.default)
-        if chosen is None or not chosen.available:
+        if chosen is None or chosen not in entries or not chosen.available:
             chosen = next((entry for entry in entries if entry.available), None)
         return {"agents": [entry.body(default=entry is chosen) for entry in entries]}
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from agentkit.errors import WireError
 from agentkit.log import NOW, Cursor, Topic
+from agentkit_server.access import exposure_of, known
 from agentkit_server.service import Service
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.encoder import PROTOCOLS, View, parse_view
@@ -64,7 +65,7 @@ def wanted_feed(request: Request, service: Service) -> tuple[View, Cursor, bool]
     Raises:
         ProblemError: 400, naming the parameter at fault.
     """
-    query = request.query_params
+    query, identity = request.query_params, known(request)
     for name in ("after", "run", "named", "merge"):
         if len(query.getlist(name)) > 1:
             raise _malformed(name, f"{name} stands twice")
@@ -75,10 +76,13 @@ def wanted_feed(request: Request, service: Service) -> tuple[View, Cursor, bool]
             run=query.get("run", ""),
             named=query.get("named", "1"),
             merge=query.get("merge", "0"),
-            exposure=service.settings.exposure,
+            exposure=exposure_of(identity, service),
         )
     except WireError as error:
         raise _malformed(str(error).partition(":")[0], str(error)) from None
+    grant = identity.grant
+    if grant is not None and grant.run and view.run != grant.run:
+        raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="run"))
     last = request.headers.get("last-event-id", "")
     place, field = (last, "last-event-id") if last else (query.get("after", ""), "after")
     try:

@@ -1,5 +1,6 @@
 """Handlers as ASGI apps: what they raise becomes a problem document, and `send` stays the server's own.
 
+Before a handler is called, `access.admit` has found out who asks: a route has to say that it is for everybody.
 Starlette would wrap `send` in its exception middleware; the hub recognises uvicorn's own and writes to it without a task for each
 reader. So this stands in the middleware's place. It decides no policy: which error has which status is the table below.
 """
@@ -16,6 +17,7 @@ from starlette.responses import Response
 
 from agentkit.content import JsonValue
 from agentkit.errors import AgentKitError, ConfigurationError, EngineError, ThreadBusy, WireError
+from agentkit_server.access import admit
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.problem import MEDIA_TYPE, Problem, ProblemError
 
@@ -77,21 +79,28 @@ def response_of(error: Exception, scope: Scope) -> ProblemResponse:
     if problem.status >= 500 and not isinstance(error, ProblemError):
         logger.error("%s %s failed", scope.get("method", ""), scope["path"], exc_info=error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     if problem.retry_after_ms is not None:
         headers["Retry-After"] = str(-(-problem.retry_after_ms // 1000))
     return ProblemResponse(problem, headers)
 
 
 class Endpoint:
-    """A handler as an ASGI app."""
+    """A handler as an ASGI app. Nobody unknown gets to it, unless it is public."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, *, is_public: bool = False) -> None:
         self._handler = handler
+        self.is_public = is_public
+        """True for what everybody may have: the page, and whether the server is well."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. What breaks after the answer has begun is raised: the server then breaks the connection."""
         try:
-            response = await self._handler(Request(scope, receive))
+            request = Request(scope, receive)
+            if not self.is_public:
+                await admit(request, scope["app"].service)
+            response = await self._handler(request)
         except ClientDisconnect:
             return
         except Exception as error:

@@ -1,11 +1,11 @@
 """What routes and sockets share: find a thread, start a run, stop it, wait for it, and let all go at the end.
 
-It speaks no HTTP; what it refuses is a `ProblemError`. Owner of every thread is "" until there is authentication: `topic` is the one
-place that says so.
+It speaks no HTTP; what it refuses is a `ProblemError`. Whose thread it is, and who may do what, was decided before: in `access`.
 """
 
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from agentkit.log import NOW, Topic
 from agentkit.options import RunOptions
 from agentkit.reasoning import parse_reasoning
 from agentkit.thread_run import AgentRun
+from agentkit_server.auth import Auth, NoAuth
 from agentkit_server.directory import AgentDirectory, Entry
 from agentkit_server.settings import Settings
 from agentkit_transports.hub import Hub
@@ -63,11 +64,23 @@ class Started:
 class Service:
     """One server's agents, engine and hub."""
 
-    def __init__(self, directory: AgentDirectory, engine: Engine, hub: Hub, settings: Settings) -> None:
+    def __init__(
+        self,
+        directory: AgentDirectory,
+        engine: Engine,
+        hub: Hub,
+        settings: Settings,
+        *,
+        auth: Auth | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.directory = directory
         self.engine = engine
         self.hub = hub
         self.settings = settings
+        self.auth = auth or NoAuth()
+        self.clock = clock
+        """Seconds since the epoch: what tokens count by."""
         self.draining = False
         self._runs: dict[str, tuple[AgentRun, Work]] = {}
 
@@ -76,8 +89,8 @@ class Service:
         """How many runs go on here."""
         return len(self._runs)
 
-    def topic(self, agent: str, thread: str) -> Topic:
-        """Return a thread's topic. A thread that was never used is an empty one.
+    def topic(self, agent: str, thread: str, owner: str = "") -> Topic:
+        """Return a thread's topic. A thread that was never used is an empty one. Routes ask `access.topic_of`, which knows the owner.
 
         Raises:
             ProblemError: 404 for an unknown agent, 400 for what cannot be a thread's name.
@@ -87,7 +100,7 @@ class Service:
             raise ProblemError(
                 Problem(400, "malformed", f"a thread's name matches {NAME.pattern}", field="thread")
             )
-        return Topic("", agent, thread)
+        return Topic(owner, agent, thread)
 
     def entry(self, agent: str) -> Entry:
         """Return an agent's entry.

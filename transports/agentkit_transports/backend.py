@@ -13,7 +13,7 @@ from agentkit_transports.encoder import Exposure
 from agentkit_transports.hub import Hub
 from agentkit_transports.session import Approve, CancelRun, StartRun, Steer
 
-Action: TypeAlias = Literal["read", "run", "cancel", "steer", "approve"]
+Action: TypeAlias = Literal["read", "run", "cancel", "steer", "approve", "delete"]
 Identity: TypeAlias = object
 """Whoever the backend says it is; the transport only hands it back."""
 

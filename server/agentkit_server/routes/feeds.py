@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentkit.errors import EngineError
+from agentkit_server.access import topic_of
 from agentkit_server.feed import FeedResponse, sent_away, wanted_feed
 from agentkit_server.problems import Endpoint
 from agentkit_server.service import THREAD, Service
@@ -20,7 +21,8 @@ def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
 
     async def events(request: Request) -> Response:
-        topic = service.topic(request.path_params["agent"], request.path_params["thread"])
+        names = request.path_params
+        topic = await topic_of(request, service, "read", names["agent"], names["thread"])
         view, cursor, given = wanted_feed(request, service)
         has_ended = service.end_of(topic, view.run) if view.run else None
         try:

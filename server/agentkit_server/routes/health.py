@@ -23,6 +23,6 @@ def routes(service: Service) -> Iterable[Route]:
         return JSONResponse({"status": "ready"})
 
     return [
-        Route("/healthz", Endpoint(healthz), methods=["GET"]),
-        Route("/readyz", Endpoint(readyz), methods=["GET"]),
+        Route("/healthz", Endpoint(healthz, is_public=True), methods=["GET"]),
+        Route("/readyz", Endpoint(readyz, is_public=True), methods=["GET"]),
     ]

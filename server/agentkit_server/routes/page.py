@@ -43,8 +43,8 @@ def routes() -> Iterable[Route]:
         return _file(request.path_params["file"])
 
     return [
-        Route("/", Endpoint(page), methods=["GET"]),
-        Route("/assets/{file}", Endpoint(asset), methods=["GET"]),
+        Route("/", Endpoint(page, is_public=True), methods=["GET"]),
+        Route("/assets/{file}", Endpoint(asset, is_public=True), methods=["GET"]),
     ]
 
 

@@ -13,6 +13,7 @@ from agentkit.content import JsonValue
 from agentkit.envelope import timestamp
 from agentkit.history import RunRecord
 from agentkit.log import EARLIEST, NOW, Topic
+from agentkit_server.access import exposure_of, known, topic_of
 from agentkit_server.body import read_json
 from agentkit_server.feed import FeedResponse
 from agentkit_server.inputs import (
@@ -27,6 +28,7 @@ from agentkit_server.inputs import (
 from agentkit_server.paging import page_of
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import ENDED, THREAD, RunOrder, Service, failure
+from agentkit_transports.backend import Action
 from agentkit_transports.encoder import View
 from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.sse import open_feed
@@ -56,7 +58,7 @@ class _Runs:
         self._service = service
 
     async def start(self, request: Request) -> Response:
-        service, topic = self._service, self._topic(request)
+        service, topic = self._service, await self._topic(request, "run")
         body = await self._read(request, RunBody)
         queue = body.on_busy == "queue"
         order = RunOrder(read_input(body.input), body.reasoning, queue, body.metadata, _key(request))
@@ -71,7 +73,7 @@ class _Runs:
             if body.on_disconnect == "cancel" and not service.draining:
                 await service.cancel(topic, run, "the client left")
 
-        view = View(exposure=service.settings.exposure, run=run)
+        view = View(exposure=exposure_of(known(request), service), run=run)
         feed = await open_feed(
             service.hub,
             topic,
@@ -87,7 +89,7 @@ class _Runs:
         return response
 
     async def chat(self, request: Request) -> Response:
-        service, topic = self._service, self._topic(request)
+        service, topic = self._service, await self._topic(request, "run")
         body = await self._read(request, ChatBody)
         said, queue = read_input(body.message, "message"), body.on_busy == "queue"
         started = await service.start(topic, RunOrder(said, body.reasoning, queue, key=_key(request)))
@@ -103,7 +105,7 @@ class _Runs:
         return JSONResponse(answer)
 
     async def list(self, request: Request) -> Response:
-        topic = self._topic(request)
+        topic = await self._topic(request, "read")
         records = await self._service.engine.threads.runs(topic)
         return JSONResponse(
             page_of(
@@ -116,13 +118,13 @@ class _Runs:
         )
 
     async def show(self, request: Request) -> Response:
-        service, topic, run = self._service, self._topic(request), request.path_params["run"]
+        service, topic, run = self._service, await self._topic(request, "read"), request.path_params["run"]
         seconds = _wait(request, service.settings.wait_timeout)
         record = await service.wait(topic, run, seconds) if seconds else await service.record(topic, run)
         return JSONResponse(_body(topic, record))
 
     async def cancel(self, request: Request) -> Response:
-        topic, run = self._topic(request), request.path_params["run"]
+        topic, run = await self._topic(request, "cancel"), request.path_params["run"]
         await self._service.record(topic, run)  # an unknown run is a 404, whatever the body
         body = CancelBody()
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
@@ -131,20 +133,21 @@ class _Runs:
         return JSONResponse({"run": record.run, "status": record.status}, 202)
 
     async def steer(self, request: Request) -> Response:
-        topic, run = self._topic(request), request.path_params["run"]
+        topic, run = await self._topic(request, "steer"), request.path_params["run"]
         body = await self._read(request, SteerBody)
         steering = await self._service.steer(topic, run, read_text(body.input))
         return JSONResponse({"run": run, "steering": steering}, 202)
 
     async def approve(self, request: Request) -> Response:
-        topic, run = self._topic(request), request.path_params["run"]
+        topic, run = await self._topic(request, "approve"), request.path_params["run"]
         approval = request.path_params["approval"]
         body = await self._read(request, ApprovalBody)
         await self._service.approve(topic, run, approval, approved=body.approved, reason=body.reason)
         return JSONResponse({"run": run, "approval": approval}, 202)
 
-    def _topic(self, request: Request) -> Topic:
-        return self._service.topic(request.path_params["agent"], request.path_params["thread"])
+    async def _topic(self, request: Request, action: Action) -> Topic:
+        names = request.path_params
+        return await topic_of(request, self._service, action, names["agent"], names["thread"])
 
     async def _read(self, request: Request, model: type[M]) -> M:
         settings = self._service.settings

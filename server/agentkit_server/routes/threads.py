@@ -9,9 +9,11 @@ from starlette.routing import Route
 
 from agentkit.content import JsonValue, Message, plain
 from agentkit.envelope import timestamp
+from agentkit_server.access import exposure_of, known, owner_of, topic_of
 from agentkit_server.paging import limit_of
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import THREAD, Service
+from agentkit_transports.encoder import Exposure
 
 OPAQUE = frozenset({"signature", "provider_state"})
 """Members of blocks whose values never leave the server: clients learn how long they are."""
@@ -20,14 +22,15 @@ OPAQUE = frozenset({"signature", "provider_state"})
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
 
-    async def agents(_: Request) -> Response:
-        return JSONResponse(service.directory.body())
+    async def agents(request: Request) -> Response:
+        return JSONResponse(service.directory.body(known(request).sees))
 
     async def threads(request: Request) -> Response:
-        agent = service.entry(request.path_params["agent"]).name
+        agent = request.path_params["agent"]
+        owner = await owner_of(request, service, agent)
         limit = limit_of(request, service.settings.page_size)
         after = request.query_params.get("after", "")
-        found = await service.engine.threads.threads("", agent, after=after, limit=limit + 1)
+        found = await service.engine.threads.threads(owner, agent, after=after, limit=limit + 1)
         page: list[JsonValue] = [
             {
                 "thread": record.thread,
@@ -43,9 +46,11 @@ def routes(service: Service) -> Iterable[Route]:
         return JSONResponse(out)
 
     async def messages(request: Request) -> Response:
-        topic = service.topic(request.path_params["agent"], request.path_params["thread"])
+        names = request.path_params
+        topic = await topic_of(request, service, "read", names["agent"], names["thread"])
+        exposure = exposure_of(known(request), service)
         found = await service.engine.threads.messages(topic)
-        return JSONResponse({"messages": [visible(message) for message in found]})
+        return JSONResponse({"messages": [visible(message, exposure) for message in found]})
 
     return [
         Route("/v1/agents", Endpoint(agents), methods=["GET"]),
@@ -54,9 +59,15 @@ def routes(service: Service) -> Iterable[Route]:
     ]
 
 
-def visible(message: Message) -> dict[str, JsonValue]:
-    """Return a message as clients see it: each signature and provider state is `{"bytes": N}`."""
+def visible(message: Message, exposure: Exposure = "full") -> dict[str, JsonValue]:
+    """Return a message as clients see it: each signature and provider state is `{"bytes": N}`, and of the reasoning what may be seen."""
     out: dict[str, Any] = plain(message)
+    if exposure != "full":
+        out["content"] = [
+            block
+            for block in out["content"]
+            if block["type"] != "thinking" or (exposure == "summary" and block.get("summary"))
+        ]
     for block in out["content"]:
         for name in OPAQUE & block.keys():
             block[name] = {"bytes": len(str(block[name]).encode())}
