@@ -7,22 +7,23 @@ and nothing else, because they read `text.delta` events and nothing else.
 import copy
 import re
 import time as clock
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self, TypeAlias, Unpack, get_args
+from typing import Self, Unpack, get_args
 
 from agentkit.approvals import Approvals, Decision, approval_id
 from agentkit.background import Work, spawn
-from agentkit.content import Block, JsonValue, Message, TextBlock, dump_messages, load_messages
+from agentkit.content import JsonValue, Message
 from agentkit.emitter import Emitter, TeeEmitter
 from agentkit.engine import Engine, Lease, Signal
 from agentkit.engines.memory import MemoryEngine
 from agentkit.envelope import MAX_CUSTOM, draft_all, encode
-from agentkit.errors import AgentKitError, AlreadyStarted, ConfigurationError, RunCancelled, ThreadBusy, quote
+from agentkit.errors import AlreadyStarted, ConfigurationError, RunCancelled, ThreadBusy, quote
 from agentkit.events import CustomEvent, RunStarted
 from agentkit.generate import OnReasoning
 from agentkit.history import RunRecord, ThreadRecord
+from agentkit.input import Input, read_input
 from agentkit.log import Topic
 from agentkit.observe import Observer
 from agentkit.options import Models, RunOptions, make_spec, resolve_models
@@ -34,9 +35,6 @@ from agentkit.sub_agent import agent_tool
 from agentkit.thread_run import AgentRun, Listeners, OnBusy, ThreadRun
 from agentkit.threads import erase_thread, fork_thread
 from agentkit.tool import Tool
-
-Input: TypeAlias = str | Iterable[Block]
-"""What a user says: text, or blocks (text, images, documents)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
 _CUSTOM = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
@@ -152,7 +150,7 @@ class Agent:
 
         The iterator raises what the run ended with, after all text that came.
         """
-        handle = self._handle(self._topic(thread, owner), self._spec([_said(message)], options), on_busy)
+        handle = self._handle(self._topic(thread, owner), self._spec(read_input(message), options), on_busy)
         return TextIterator(handle, owns=True)
 
     async def run(
@@ -165,7 +163,7 @@ class Agent:
         **options: Unpack[RunOptions],
     ) -> RunResult:
         """Say something, wait for the end, and return all that came. As `chat`, with everything beside the text."""
-        handle = self._handle(self._topic(thread, owner), self._spec([_said(message)], options), on_busy)
+        handle = self._handle(self._topic(thread, owner), self._spec(read_input(message), options), on_busy)
         async with handle:
             return await handle.result()
 
@@ -189,7 +187,7 @@ class Agent:
             EngineError: the engine cannot be reached.
         """
         topic = self._topic(thread, owner)
-        spec = self._spec([_said(message)], options)
+        spec = self._spec(read_input(message), options)
         record = self._record(spec)
         lease: Lease | None = None
         if on_busy == "reject":
@@ -464,21 +462,6 @@ class Agent:
             return own[0]
 
         return AgentRun(task.run, topic.thread, start, task.asked, detached=detached)
-
-
-def _said(message: Input) -> Message:
-    """Return what a user says as a message; what cannot be kept or sent is refused before anything is stored.
-
-    Raises:
-        ConfigurationError: it is neither text nor blocks, or holds nothing.
-    """
-    try:
-        (said,) = load_messages(dump_messages([Message.user(message)]))
-    except (AgentKitError, TypeError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"a message is text, or blocks of a user: {quote(str(error))}") from None
-    if not any(not isinstance(block, TextBlock) or block.text.strip() for block in said.content):
-        raise ConfigurationError("the message is empty")
-    return said
 
 
 def _check_name(what: str, name: str) -> str:

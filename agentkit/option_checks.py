@@ -39,6 +39,14 @@ def _are_observers(value: object) -> bool:
     return isinstance(value, Sequence) and all(isinstance(one, Observer) for one in value)
 
 
+def _are_texts(value: object) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(isinstance(one, str) and one for one in value)
+    )
+
+
 def _are_words_of_providers(value: object) -> bool:
     return isinstance(value, Mapping) and all(
         isinstance(name, str) and isinstance(members, Mapping) for name, members in value.items()
@@ -73,6 +81,11 @@ _ALLOWED: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         lambda value: value is None or (_is_number(value) and value >= 0),
         "a number from 0 on or None",
     ),
+    "tool_choice": (
+        lambda value: isinstance(value, str) and value != "",
+        "auto, none, required or a tool's name",
+    ),
+    "stop": (_are_texts, "a list of texts that are not empty"),
     "stop_when": (_are_functions, "a function of the steps so far, or several"),
     "hooks": (lambda value: isinstance(value, Hooks), "a Hooks object"),
     "compact": (lambda value: value is None or callable(value), "a function of the messages or None"),

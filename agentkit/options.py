@@ -31,6 +31,10 @@ class RunOptions(TypedDict, total=False):
     """The system prompt."""
     tools: Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool]
     """What the model may call; plain functions are made tools."""
+    client_tools: Sequence[Tool]
+    """Further tools, whose calls the run leaves to its caller (see `client_tool`): beside `tools`, where a call says these."""
+    tool_choice: str
+    """`auto`, `none`, `required` or a tool's name: for the first step; later ones choose freely."""
     reasoning: Mapping[str, Any] | ReasoningSetting | None
     """`{"effort": …}` or `{"budget": tokens}`; None for the provider's default."""
     provider_options: Mapping[str, Mapping[str, Any]]
@@ -42,6 +46,8 @@ class RunOptions(TypedDict, total=False):
     """Tokens of one answer at most, as the provider counts them."""
     temperature: float | None
     """As the provider understands it."""
+    stop: Sequence[str]
+    """Texts before which the model ends its answer."""
     stop_when: StopCondition | Sequence[StopCondition]
     """Ends the run well after a step that called tools; by default `step_count_is(20)`."""
     limits: Mapping[str, Any] | Limits | None
@@ -49,7 +55,7 @@ class RunOptions(TypedDict, total=False):
     hooks: Hooks
     """Asked before and after each step and call."""
     output_type: Any
-    """A pydantic model, or any type that pydantic knows: the answer is JSON of it, read into `result.output`."""
+    """A pydantic model, or any type that pydantic knows: the answer is JSON of it, read into `result.output`. Or an `Output`."""
     compact: Compact | None
     """Makes a long history shorter before it is sent."""
     on_approval: Literal["wait", "suspend"]
@@ -100,7 +106,7 @@ def make_spec(
         models,
         messages,
         options.get("system", ""),
-        by_name(options.get("tools", ())),
+        _tools(options),
         parse_reasoning(options.get("reasoning")),
         options.get("provider_options", {}),
         options.get("max_tokens"),
@@ -108,7 +114,7 @@ def make_spec(
         (stop_when,) if callable(stop_when) else tuple(stop_when),
         parse_limits(options.get("limits")),
         options.get("hooks", Hooks()),
-        None if output_type is None else make_output(output_type),
+        output_type if output_type is None or isinstance(output_type, Output) else make_output(output_type),
         options.get("compact"),
         options.get("on_approval", "wait"),
         agent,
@@ -116,7 +122,19 @@ def make_spec(
         dict(options.get("metadata", {})),
         foreign=options.get("foreign", "drop"),
         observers=tuple(options.get("observers", ())),
+        tool_choice=options.get("tool_choice", "auto"),
+        stop=tuple(options.get("stop", ())),
     )
+
+
+def _tools(options: RunOptions) -> dict[str, Tool]:
+    tools, theirs = by_name(options.get("tools", ())), by_name(options.get("client_tools", ()))
+    for name, tool in theirs.items():
+        if not tool.is_client:
+            raise ConfigurationError(f"client_tools are made by client_tool(), {name!r} has a function")
+        if name in tools:
+            raise ConfigurationError(f"two tools are named {name!r}")
+    return {**tools, **theirs}
 
 
 def make_output(output_type: Any) -> Output:

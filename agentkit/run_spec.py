@@ -85,16 +85,27 @@ class RunSpec:
     """Who counts, logs or traces the run; those of a run's sub-agents are its own."""
     redact: Redact | None = None
     """Asked before an event leaves the run for a log, an emitter, or the run that called this one."""
+    tool_choice: str = "auto"
+    """Of the first step; later ones choose freely, or a run that must call would never end. `none` holds for all."""
+    stop: Sequence[str] = ()
+    """Texts before which the model ends its answer."""
 
-    def request(self, messages: Sequence[Message]) -> ModelRequest:
-        """Return the model request that carries these messages."""
+    @property
+    def client_tools(self) -> list[str]:
+        """The names of the tools whose calls are left to the caller."""
+        return [name for name, tool in self.tools.items() if tool.is_client]
+
+    def request(self, messages: Sequence[Message], *, number: int = 1) -> ModelRequest:
+        """Return the model request of step `number` that carries these messages."""
         return ModelRequest(
             messages,
             self.system,
             [ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.tools.values()],
+            self.tool_choice if number == 1 or self.tool_choice == "none" else "auto",
             reasoning=self.reasoning,
             max_tokens=self.max_tokens,
             temperature=self.temperature,
+            stop=self.stop,
             output_schema=self.output.schema if self.output else None,
             provider_options=self.provider_options,
             foreign=self.foreign,
@@ -116,12 +127,14 @@ class RunResult:
     finish: str
     """The last step's finish reason."""
     termination: str
-    """Why it ended: `completed`, `stop_condition`, `hook_stop`, `suspended`, `limit`, `failed`, `cancelled`."""
+    """Why it ended: `completed`, `client_tools`, `stop_condition`, `hook_stop`, `suspended`, `limit`, `failed`, `cancelled`."""
     steps: tuple[StepResult, ...] = ()
     output: Any = None
     """The typed answer, where the run has an output type and the model did not refuse."""
     reason: str = ""
     """Which condition or hook ended it."""
+    open_calls: tuple[ToolUseBlock, ...] = ()
+    """The calls that the run left to its caller: the thread's next run begins with their results."""
 
     @property
     def thinking(self) -> tuple[ThinkingBlock, ...]:
