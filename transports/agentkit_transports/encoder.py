@@ -12,6 +12,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from agentkit.errors import WireError, quote
 from agentkit.log import Cursor, Gap, Record, Topic
+from agentkit_transports.protocols.ag_ui import AGUI, Options
+from agentkit_transports.protocols.ai_sdk import UIMessageStream
 from agentkit_transports.protocols.native import NativeSocket, NativeSSE
 
 Exposure: TypeAlias = Literal["full", "summary", "none"]
@@ -145,7 +147,7 @@ class Encoder(Protocol):
         ...
 
     def gap(self, gap: Gap, after: Cursor) -> bytes:
-        """Return what tells a loss, or b"". The feed goes on behind `after`."""
+        """Return what tells a loss, or b"". The feed goes on behind `after`; where the loss is `deleted`, it ends here."""
         ...
 
     def position(self, cursor: Cursor) -> bytes:
@@ -168,5 +170,7 @@ class Encoder(Protocol):
 PROTOCOLS: Final[dict[str, Callable[[Topic, View], Encoder]]] = {
     "native": lambda _, view: NativeSSE(named=view.named),
     "native.socket": lambda topic, _: NativeSocket(topic.path),
+    "ai_sdk": lambda _, view: UIMessageStream.of(view.options),
+    "ag_ui": lambda topic, view: AGUI(Options.of(topic.thread, view.options)),
 }
 """What we speak to clients: a name, and what makes an encoder for a topic and a view."""
