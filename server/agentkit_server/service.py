@@ -7,17 +7,18 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
 from agentkit.agent import Agent
 from agentkit.approvals import approval_id
 from agentkit.background import Work, spawn
-from agentkit.content import Block, JsonValue
+from agentkit.content import JsonValue
 from agentkit.engine import Engine, Signal
 from agentkit.errors import AlreadyStarted, ConfigurationError, ThreadBusy
 from agentkit.history import RunRecord
+from agentkit.input import Input
 from agentkit.log import NOW, Topic
 from agentkit.options import RunOptions
 from agentkit.reasoning import parse_reasoning
@@ -43,13 +44,16 @@ PAGE = 256
 class RunOrder:
     """A run that a client asks for, checked."""
 
-    input: str | list[Block]
+    input: Input
+    """What the user said, results of calls that the last run left open, or whole messages."""
     reasoning: Mapping[str, JsonValue] | None = None
     queue: bool = False
     """True: wait for the thread's run. False: refuse if it has one."""
     metadata: dict[str, JsonValue] | None = None
     key: str = ""
     """Idempotency key: the same one on the same thread gives the same run. "" for none."""
+    options: RunOptions = field(default_factory=RunOptions)
+    """What else the protocol lets a client say of a run (`client_tools`, `max_tokens`, …), checked by the route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ class Service:
             EngineError: the engine cannot be reached.
         """
         agent = self._usable(topic.agent)
-        options = RunOptions(metadata=dict(order.metadata or {}))
+        options = RunOptions(**order.options)
+        options["metadata"] = dict(order.metadata or {})
         if order.reasoning is not None:
             options["reasoning"] = order.reasoning
         try:
@@ -142,7 +147,8 @@ class Service:
         except ThreadBusy as error:
             raise ProblemError(Problem(409, error.code, str(error))) from None
         except ConfigurationError as error:  # the agent's own options were checked when it was made
-            raise ProblemError(Problem(422, "invalid", str(error), field="input")) from None
+            field = "" if order.options else "input"
+            raise ProblemError(Problem(422, "invalid", str(error), field=field)) from None
         self._hold(handle)
         await anyio.lowlevel.checkpoint()  # the run is listening for a cancel from its first step on
         return Started(handle.id, fresh=True)

@@ -1,0 +1,74 @@
+"""How a request in a foreign protocol becomes a run and its feed.
+
+The protocol is an encoder that folds (see `agentkit_transports.encoder`): one view of one run, from its first record on. Which request
+means what, and what becomes of a run whose client leaves, is the route's matter.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from agentkit.log import EARLIEST, NOW, Cursor, Topic
+from agentkit_server.feed import FeedResponse
+from agentkit_server.service import RunOrder, Service, Started
+from agentkit_transports.encoder import View
+from agentkit_transports.sse import SSEFeed, open_feed
+
+OnLeave = Callable[[Started], Awaitable[None]]
+"""Awaited with the run when its stream is over, whatever the end."""
+
+
+async def start_feed(
+    service: Service, topic: Topic, order: RunOrder, view: View, *, on_leave: OnLeave | None = None
+) -> tuple[Started, FeedResponse]:
+    """Start a run, and return it with its feed from the first record on.
+
+    A key that has a run already gives that run's feed, from its beginning.
+
+    Args:
+        service: the server's.
+        topic: the thread, from `access.topic_of` with action `run`.
+        order: the run.
+        view: protocol, options and exposure; its run is filled in here.
+        on_leave: see `OnLeave`.
+
+    Raises:
+        ProblemError: as `Service.start`.
+        EngineError: the engine cannot be reached.
+    """
+    before = await service.hub.locate(topic, NOW)
+    started = await service.start(topic, order)
+    feed = await _feed(service, topic, started.run, view, before.cursor if started.fresh else EARLIEST)
+
+    async def leave() -> None:
+        if on_leave is not None:
+            await on_leave(started)
+
+    return started, FeedResponse(feed, on_leave=leave)
+
+
+async def run_feed(
+    service: Service, topic: Topic, run: str, view: View, cursor: Cursor = EARLIEST
+) -> FeedResponse:
+    """Return the feed of a run that was started before: what follows `cursor`, by default all of it.
+
+    The encoder folds the records before the cursor too, so that the bytes are those that a reader of the whole would get there.
+
+    Raises:
+        ProblemError: 404, no such run.
+        EngineError: the engine cannot be reached.
+    """
+    return FeedResponse(await _feed(service, topic, run, view, cursor))
+
+
+async def cancel_on_leave(service: Service, topic: Topic, started: Started) -> None:
+    """Stop a run whose client has left; one that has ended stays as it is. A server that drains ends its runs itself."""
+    if not service.draining:
+        await service.cancel(topic, started.run, "the client left")
+
+
+async def _feed(service: Service, topic: Topic, run: str, view: View, cursor: Cursor) -> SSEFeed:
+    feed = await open_feed(
+        service.hub, topic, replace(view, run=run), cursor, given=False, has_ended=service.end_of(topic, run)
+    )
+    assert feed is not None  # no cursor was given by the client
+    return feed
