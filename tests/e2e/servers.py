@@ -196,7 +196,8 @@ def main() -> None:
     settings = QUICK.model_copy(update={"head_timeout": 20.0, "body_timeout": 20.0, "ping_timeout": 20.0})
     listener = listen("127.0.0.1", 0, settings)
     print(f"at http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-    make_server(create_app(agents(), settings=settings), settings).run(sockets=[listener])
+    engine = os.environ.get("AGENTKIT_ENGINE")
+    make_server(create_app(agents(), engine=engine, settings=settings), settings).run(sockets=[listener])
 
 
 if __name__ == "__main__":
