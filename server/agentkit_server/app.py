@@ -15,6 +15,7 @@ from agentkit.engine import Engine
 from agentkit.engines.memory import MemoryEngine
 from agentkit.engines.url import open_engine
 from agentkit_server.auth import Auth
+from agentkit_server.auth_settings import auth_from_environment
 from agentkit_server.backend import SocketBackend
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.ending import arrange
@@ -129,10 +130,11 @@ def create_app(
         agents: agents, the first is the default; or a directory. Copies of them live on `engine`.
         engine: where threads and logs live, an engine or its URL (`sqlite:///path`, `redis://…`); a memory engine by default.
         settings: timers and bounds; by default from the environment.
-        auth: who may come and do what. By default anybody may do everything: such a server is for this machine only.
+        auth: who may come and do what. By default what the environment says (see `auth_settings`); where it says nothing, anybody may do
+            everything: such a server is for this machine only.
 
     Raises:
-        ConfigurationError: two agents of one name; a URL of no engine.
+        ConfigurationError: two agents of one name; a URL of no engine; impossible authentication in the environment.
         EngineError: the engine's file cannot be used.
     """
     settings = settings or Settings()
@@ -149,4 +151,7 @@ def create_app(
             retry_ms=settings.retry_ms,
         ),
     )
-    return Application(Service(directory, kept, hub, settings, auth=auth), owns_engine=kept is not engine)
+    return Application(
+        Service(directory, kept, hub, settings, auth=auth or auth_from_environment()),
+        owns_engine=kept is not engine,
+    )

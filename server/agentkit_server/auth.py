@@ -6,6 +6,7 @@ cookies: those are the server's own (`tickets`).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from starlette.requests import HTTPConnection
 
@@ -53,11 +54,15 @@ class AnyOf(Auth):
 
     async def authenticate(self, request: HTTPConnection) -> Identity | None:
         """Return whom the first of them knows."""
-        for way in self._ways:
+        for number, way in enumerate(self._ways):
             identity = await way.authenticate(request)
             if identity is not None:
-                return identity
+                return replace(identity, way=number)
         return None
+
+    async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> bool:
+        """Ask the one that knew it."""
+        return await self._ways[identity.way].authorize(identity, action, agent, thread)
 
 
 def bearer(request: HTTPConnection) -> str:

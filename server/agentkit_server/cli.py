@@ -21,6 +21,8 @@ from agentkit.errors import AgentKitError, ConfigurationError
 from agentkit.local_model import SMOLLM2
 from agentkit.providers import connect
 from agentkit_server.app import create_app
+from agentkit_server.auth_keys import NAME_OF_KEY, new_key
+from agentkit_server.auth_settings import auth_from_environment
 from agentkit_server.demo import (
     approval_agent,
     failing_agent,
@@ -77,10 +79,11 @@ def serve(
 ) -> None:
     """Serve agents over HTTP and WebSocket, with a page to try them on."""
     try:
-        if not insecure_no_auth and not is_loopback(host):
+        auth = auth_from_environment()
+        if auth.is_open and not insecure_no_auth and not is_loopback(host):
             raise ConfigurationError(
-                f"{host!r} can be reached from other machines, and there is no authentication; "
-                "if that is meant, add --insecure-no-auth"
+                f"{host!r} can be reached from other machines, and there is no authentication: "
+                "set AGENTKIT_API_KEYS or AGENTKIT_JWT_…; if that is meant, add --insecure-no-auth"
             )
         if base_url and not model:
             raise ConfigurationError("--base-url goes with --model")
@@ -98,12 +101,22 @@ def serve(
         typer.echo(f"agentkit: {error}", err=True)
         raise typer.Exit(1) from None
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    application = create_app(directory, engine=kept, settings=settings)
+    application = create_app(directory, engine=kept, settings=settings, auth=auth)
     application.on_close(kept.aclose)
     server = make_server(application, settings)
     typer.echo(f"agentkit is at {url_of(listener)}")
     sys.stdout.flush()
     server.run(sockets=[listener])
+
+
+@app.command()
+def key(name: Annotated[str, typer.Argument(help="Whose key; it is what logs may name.")]) -> None:
+    """Make a key for `Authorization: Bearer …`, and the line by which the server knows it (AGENTKIT_API_KEYS, or a file)."""
+    if not NAME_OF_KEY.fullmatch(name):
+        typer.echo("agentkit: a name is letters, digits and . _ @ - without a space", err=True)
+        raise typer.Exit(1)
+    made, line = new_key(name)
+    typer.echo(f"key, for {name} only; it is kept nowhere:\n  {made}\nline, for the server:\n  {line}")
 
 
 def read_settings() -> Settings:

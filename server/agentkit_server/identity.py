@@ -49,6 +49,8 @@ class Identity:
     """Seconds since the epoch; its streams are closed then."""
     exposure: Exposure = "full"
     """The most of the reasoning that it gets; the server's own setting may allow less."""
+    way: int = 0
+    """Which of several ways found it; `AnyOf` asks that one what it may do."""
     grant: Grant | None = None
     """For who came with a ticket: nothing but this."""
 
