@@ -31,6 +31,7 @@ from agentkit.errors import (
     OutputError,
     RunCancelled,
     ThreadBusy,
+    ThreadExists,
     ToolError,
     WireError,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "TextStreamResult",
     "ThinkingBlock",
     "ThreadBusy",
+    "ThreadExists",
     "ThreadRecord",
     "Tool",
     "ToolContext",

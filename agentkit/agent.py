@@ -346,12 +346,13 @@ class Agent:
 
         Raises:
             ConfigurationError: the count is no number of messages.
-            ThreadBusy: the new thread has messages already, or a run.
+            ThreadBusy: the new thread has a run.
+            ThreadExists: the new thread has messages already.
         """
         await fork_thread(self.engine, self._topic(thread, owner), self._topic(to, owner), count)
 
     async def delete_thread(self, *, thread: str = "main", owner: str = "") -> None:
-        """Erase a thread: its runs are stopped, its messages, runs and log go; watchers learn it by a new epoch."""
+        """Erase a thread: its runs are stopped, its messages, runs and log go; watchers are told so by the end of their feeds."""
         await erase_thread(self.engine, self._topic(thread, owner))
 
     # beside runs

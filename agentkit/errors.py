@@ -9,6 +9,7 @@ AgentKitError
 ├─ WireError                 a peer's bytes break the format that they claim
 ├─ ForeignSignatureError     replay state of one dialect was offered to another
 ├─ ThreadBusy                the thread has a run already, and the caller would not wait
+├─ ThreadExists              the thread to be made has messages already
 ├─ AlreadyStarted            a run of this idempotency key exists; .run
 ├─ ToolError                 a tool raised, timed out or got arguments that do not fit
 ├─ OutputError               the model's answer does not fit the output type
@@ -137,6 +138,12 @@ class ThreadBusy(AgentKitError):  # noqa: N818 - reads as what is so, like RunCa
     """The thread has a run already, and the caller would not wait."""
 
     code = "thread_busy"
+
+
+class ThreadExists(AgentKitError):  # noqa: N818 - reads as what is so, like ThreadBusy
+    """The thread that was to be made has messages already: delete it, or choose another name."""
+
+    code = "thread_exists"
 
 
 class AlreadyStarted(AgentKitError):  # noqa: N818 - reads as what is so, like ThreadBusy

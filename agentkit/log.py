@@ -126,8 +126,10 @@ NOW: Final = Cursor("", -1)
 class Gap:
     """A told loss: records `first`…`last` of the reader's wish cannot be had."""
 
-    reason: Literal["trimmed", "epoch", "future"]
+    reason: Literal["trimmed", "epoch", "future", "deleted"]
+    """`deleted`: as `epoch`, where the log of the reader's epoch was erased on purpose."""
     first: int
+    """0 stands for all that the other epoch held."""
     last: int
 
 
@@ -149,10 +151,10 @@ def new_epoch() -> str:
     return secrets.token_hex(4)
 
 
-def locate(cursor: Cursor, epoch: str, first: int, head: int) -> tuple[int, Gap | None]:
+def locate(cursor: Cursor, epoch: str, first: int, head: int, *, erased: str = "") -> tuple[int, Gap | None]:
     """Return after which record a cursor stands in a log that holds `first`…`head` of `epoch`, and what it has lost.
 
-    Any cursor has a place: every engine answers by this one rule.
+    Any cursor has a place: every engine answers by this one rule. `erased` is the epoch that was deleted last, if any.
     """
     if cursor == NOW:
         return head, None
@@ -161,7 +163,7 @@ def locate(cursor: Cursor, epoch: str, first: int, head: int) -> tuple[int, Gap 
     if cursor.epoch != epoch:
         seq = 0
         if cursor != EARLIEST:
-            gap = Gap("epoch", 1, first - 1)
+            gap = Gap("deleted" if cursor.epoch == erased else "epoch", 0, first - 1)
     elif seq > head:
         gap = Gap("future", head + 1, seq)
         seq = head
@@ -177,10 +179,12 @@ class Tail:
     Synchronous and single-threaded: it belongs to the event loop that appends. Readers keep a `Cursor`, never a queue.
     """
 
-    __slots__ = ("__weakref__", "_bytes", "_records", "_wakers", "epoch", "first", "head")
+    __slots__ = ("__weakref__", "_bytes", "_records", "_wakers", "epoch", "erased", "first", "head")
 
     def __init__(self, epoch: str, head: int = 0) -> None:
         self.epoch = epoch
+        self.erased = ""
+        """The epoch before, where it was deleted."""
         self.head = head
         """The last number given; 0 before the first."""
         self.first = head + 1
@@ -215,8 +219,9 @@ class Tail:
         self.head = expected - 1
         self.wake()
 
-    def reset(self, epoch: str, head: int = 0) -> None:
-        """Forget everything and begin a new epoch; readers learn it as a gap."""
+    def reset(self, epoch: str, head: int = 0, *, erased: str = "") -> None:
+        """Forget everything and begin a new epoch; readers learn it as a gap. `erased` is the epoch that was deleted, if any."""
+        self.erased = erased
         self.epoch = epoch
         self.head = head
         self.first = head + 1
@@ -243,7 +248,7 @@ class Tail:
         """
         if cursor == NOW:
             return Page((), Cursor(self.epoch, self.head), self.head)
-        seq, gap = locate(cursor, self.epoch, self.first, self.head)
+        seq, gap = locate(cursor, self.epoch, self.first, self.head, erased=self.erased)
         start = seq + 1 - self.first
         records = self._records[start : start + limit]
         return Page(records, Cursor(self.epoch, seq + len(records)), self.head, gap)
@@ -292,7 +297,7 @@ class EventLog(Protocol):
         ...
 
     async def delete(self, topic: Topic) -> None:
-        """Erase the topic's records; watchers learn it by a new epoch.
+        """Erase the topic's records; watchers learn it by a new epoch, and a cursor of the old one by a gap `deleted`.
 
         Raises:
             EngineError: the engine cannot be reached.

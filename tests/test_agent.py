@@ -16,6 +16,7 @@ from agentkit import (
     TextBlock,
     ThinkingBlock,
     ThreadBusy,
+    ThreadExists,
 )
 from agentkit.engines.memory import MemoryEngine
 from agentkit.errors import EngineError
@@ -392,7 +393,7 @@ async def test_a_thread_can_be_forked_described_and_deleted() -> None:
         await agent.fork("copy", count=1)
         await agent.describe_thread(thread="copy", title="A copy", metadata={"k": 1})
         await agent.chat("y", thread="copy")
-        with pytest.raises(ThreadBusy):
+        with pytest.raises(ThreadExists):
             await agent.fork("copy")
         before = (await agent.engine.log.tail(Topic("", "a", "main"))).epoch
         await agent.delete_thread()

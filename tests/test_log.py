@@ -36,7 +36,7 @@ def test_the_wire_form_is_one_splice_of_the_body() -> None:
         pytest.param(Cursor("E", 2), [3], None, id="in the middle"),
         pytest.param(Cursor("E", 3), [], None, id="at the head"),
         pytest.param(Cursor("E", 9), [], Gap("future", 4, 9), id="future"),
-        pytest.param(Cursor("X", 2), [1, 2, 3], Gap("epoch", 1, 0), id="another epoch"),
+        pytest.param(Cursor("X", 2), [1, 2, 3], Gap("epoch", 0, 0), id="another epoch"),
     ],
 )
 def test_any_cursor_is_answered(cursor: Cursor, expected: list[int], gap: Gap | None) -> None:
@@ -51,7 +51,7 @@ def test_any_cursor_is_answered(cursor: Cursor, expected: list[int], gap: Gap | 
         pytest.param(EARLIEST, Gap("trimmed", 1, 3), id="earliest"),
         pytest.param(Cursor("E", 1), Gap("trimmed", 2, 3), id="behind the ring"),
         pytest.param(Cursor("E", 3), None, id="just at its edge"),
-        pytest.param(Cursor("X", 9), Gap("epoch", 1, 3), id="another epoch"),
+        pytest.param(Cursor("X", 9), Gap("epoch", 0, 3), id="another epoch"),
     ],
 )
 def test_what_was_trimmed_is_told(cursor: Cursor, gap: Gap | None) -> None:
@@ -104,7 +104,7 @@ def test_a_reset_begins_a_new_epoch() -> None:
     tail = filled(3)
     tail.reset("F")
 
-    assert tail.after(Cursor("E", 3), 10) == Page([], Cursor("F", 0), 0, Gap("epoch", 1, 0))
+    assert tail.after(Cursor("E", 3), 10) == Page([], Cursor("F", 0), 0, Gap("epoch", 0, 0))
     assert tail.size == 0
 
 

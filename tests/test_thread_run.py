@@ -16,6 +16,7 @@ from agentkit import (
     RunCancelled,
     TextBlock,
     ThreadBusy,
+    ThreadExists,
     ToolResultBlock,
     ToolUseBlock,
     Usage,
@@ -239,7 +240,7 @@ async def test_a_fork_needs_a_thread_of_its_own() -> None:
     agent = Agent("a", model=ScriptedModel("hi", [Say("x"), FOREVER]))
     with anyio.fail_after(5):
         await agent.chat("go")
-        with pytest.raises(ThreadBusy, match="has messages already"):
+        with pytest.raises(ThreadExists, match="has messages already"):
             await agent.fork("main")
         async with agent.stream("go", thread="other") as stream:
             await anext(stream)

@@ -43,7 +43,7 @@ class MemoryLog:
         self._running.pop(topic, None)
         tail = self._tails.get(topic)
         if tail is not None:
-            tail.reset(new_epoch())
+            tail.reset(new_epoch(), erased=tail.epoch)
 
     async def append(
         self, topic: Topic, drafts: Sequence[Draft], *, fence: int | None = None

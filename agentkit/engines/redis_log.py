@@ -59,8 +59,8 @@ class RedisLog:
         args = [after.epoch, after.seq, min(limit, 256), new_epoch()]
         found = await store.eval(READ, store.keys(topic).of_log, args)
         epoch, first, head = found[0].decode(), int(found[1]), int(found[2])
-        seq, gap = locate(after, epoch, first, head)
-        records = [unpack(data, epoch, seq + n) for n, data in enumerate(found[3:], 1)]
+        seq, gap = locate(after, epoch, first, head, erased=found[3].decode())
+        records = [unpack(data, epoch, seq + n) for n, data in enumerate(found[4:], 1)]
         return Page(records, Cursor(epoch, seq + len(records)), head, gap)
 
     async def delete(self, topic: Topic) -> None:

@@ -149,7 +149,7 @@ local head, first = settle(meta, log)
 local seq = tonumber(ARGV[2])
 if seq < 0 then seq = head elseif ARGV[1] ~= epoch then seq = 0 end
 seq = math.max(seq, first - 1)
-local out, limit = {epoch, first, head}, tonumber(ARGV[3])
+local out, limit = {epoch, first, head, redis.call('HGET', meta, 'erased') or ''}, tonumber(ARGV[3])
 if seq < head and limit > 0 then
   for _, entry in ipairs(redis.call('XRANGE', log, (seq + 1) .. '-0', '+', 'COUNT', limit)) do
     out[#out + 1] = entry[2][2]
@@ -163,7 +163,11 @@ DELETE: Final = (
     _LIBRARY
     + """
 -- KEYS meta log open ended; ARGV epoch channel
-begin(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1])
+local old = redis.call('HGET', KEYS[1], 'epoch')
+if old ~= ARGV[1] then
+  begin(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1])
+  redis.call('HSET', KEYS[1], 'erased', old or '')
+end
 redis.call('PUBLISH', ARGV[2], 'x')
 return {'ok'}
 """

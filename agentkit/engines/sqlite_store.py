@@ -31,6 +31,8 @@ class TopicRow(NamedTuple):
     first: int
     bytes: int
     fence: int
+    erased: str = ""
+    """The epoch that was deleted last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Store:
     def find(self, connection: sqlite3.Connection, topic: Topic) -> TopicRow:
         """Return a topic's row; one that was never used has `id` 0 and stands at its beginning."""
         row = connection.execute(
-            "SELECT id, epoch, head, first, bytes, fence FROM topics WHERE owner = ? AND agent = ? AND thread = ?",
+            "SELECT id, epoch, head, first, bytes, fence, erased FROM topics WHERE owner = ? AND agent = ? AND thread = ?",
             topic,
         ).fetchone()
         return TopicRow(*row) if row else TopicRow(0, self._first_epoch(topic), 0, 1, 0, 0)
@@ -196,7 +198,7 @@ class Store:
     def read(self, connection: sqlite3.Connection, topic: Topic, after: Cursor, limit: int) -> Page:
         """Return what stands after a cursor."""
         row = self.find(connection, topic)
-        seq, gap = locate(after, row.epoch, row.first, row.head)
+        seq, gap = locate(after, row.epoch, row.first, row.head, erased=row.erased)
         if after == NOW or seq >= row.head:
             return Page([], Cursor(row.epoch, seq), row.head, gap)
         found = connection.execute(
@@ -215,8 +217,8 @@ class Store:
         connection.execute("DELETE FROM records WHERE topic = ?", (row.id,))
         connection.execute("DELETE FROM log_runs WHERE topic = ?", (row.id,))
         connection.execute(
-            f"UPDATE topics SET epoch = ?, head = 0, first = 1, bytes = 0, stamp = {_STAMP} WHERE id = ?",  # noqa: S608
-            (epoch, row.id),
+            f"UPDATE topics SET epoch = ?, erased = ?, head = 0, first = 1, bytes = 0, stamp = {_STAMP} WHERE id = ?",  # noqa: S608
+            (epoch, row.epoch, row.id),
         )
 
     def lose(self, connection: sqlite3.Connection, topic_id: int, run: str) -> None:

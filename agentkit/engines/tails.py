@@ -63,7 +63,8 @@ class Tails:
             return
         start = page.cursor.seq - len(page.records)
         if page.gap is not None:
-            tail.reset(page.cursor.epoch, start)
+            erased = tail.epoch if page.gap.reason == "deleted" else ""
+            tail.reset(page.cursor.epoch, start, erased=erased)
         self.feed(topic, page.records)
 
 

@@ -54,7 +54,7 @@ async def _other_epoch(stand: Stand) -> None:
     written = await stand.say("a", "b")
     page = await stand.all(Cursor("0ther", 1))
 
-    assert (page.gap, list(page.records)) == (Gap("epoch", 1, 0), written)
+    assert (page.gap, list(page.records)) == (Gap("epoch", 0, 0), written)
 
 
 @CHECKS.row("a cursor in the future gets a gap and stands at the end")
@@ -234,11 +234,30 @@ async def _delete(stand: Stand) -> None:
     await until(lambda: tail.epoch != old.epoch, "a watcher did not learn that the log was deleted")
     gone = await stand.all(Cursor(old.epoch, 1))
     (new,) = await stand.say("new")
+    again = await stand.all(Cursor(old.epoch, 1))
+    stranger = await stand.all(Cursor("0ther", 1))
 
-    assert (list(gone.records), gone.gap) == ([], Gap("epoch", 1, 0))
+    assert (list(gone.records), gone.gap) == ([], Gap("deleted", 0, 0))
+    assert (list(again.records), again.gap) == ([new], Gap("deleted", 0, 0))
+    assert stranger.gap == Gap("epoch", 0, 0)
+    assert tail.erased == old.epoch
     assert new.seq == 1
     assert await follow(tail, Cursor(new.epoch, 0), 1) == [new]
     assert list((await stand.all()).records) == [new]
+
+
+@CHECKS.row("a watcher of a second engine learns that a log was deleted, and follows the next", shared=True)
+async def _delete_elsewhere(stand: Stand) -> None:
+    second = stand.open()
+    (old,) = await stand.say("secret")
+    tail = await second.log.tail(stand.topic)
+    await stand.engine.log.delete(stand.topic)
+    await until(lambda: tail.epoch != old.epoch, "a watcher elsewhere did not learn that the log was deleted")
+    page = await second.log.read(stand.topic, Cursor(old.epoch, 1), 10)
+    (new,) = await stand.say("new")
+
+    assert (tail.erased, page.gap) == (old.epoch, Gap("deleted", 0, 0))
+    assert await follow(tail, Cursor(new.epoch, 0), 1) == [new]
 
 
 @CHECKS.row("a second engine over the store sees what the first writes, live", shared=True)

@@ -21,6 +21,7 @@ from agentkit.testing.engine_stand import follow
 pytestmark = [pytest.mark.anyio, pytest.mark.faults]
 
 OWNER = Path(__file__).with_name("owner.py")
+WATCHER = Path(__file__).with_name("watcher.py")
 TOPIC = Topic("", "a", "main")
 LEASE = 0.6
 
@@ -158,3 +159,49 @@ async def test_a_key_has_one_run_over_all_engines(url: str) -> None:
     finally:
         for engine in engines:
             await engine.aclose()
+
+
+async def test_deleting_a_thread_stops_its_run_and_ends_its_watchers_elsewhere(url: str) -> None:
+    owner, run = await own(url)
+    watchers = [
+        subprocess.Popen(  # noqa: ASYNC220 - it returns at once
+            [sys.executable, str(WATCHER), url, protocol], stdout=subprocess.PIPE, text=True
+        )
+        for protocol in ("native", "native.socket")
+    ]
+    engine = open_engine(url)
+    try:
+        for watcher in watchers:
+            assert watcher.stdout is not None
+            with anyio.fail_after(15):
+                while run not in await anyio.to_thread.run_sync(
+                    watcher.stdout.readline, abandon_on_cancel=True
+                ):
+                    pass
+        agent = Agent("a", model=ScriptedModel("anew"), engine=engine)
+        old = (await engine.log.tail(TOPIC)).epoch
+        with anyio.fail_after(10):
+            await agent.delete_thread()
+            said = [
+                [
+                    json.loads(line)
+                    for line in (await anyio.to_thread.run_sync(watcher.communicate))[0].splitlines()
+                ]
+                for watcher in watchers
+            ]
+        assert (await agent.messages(), await agent.runs()) == ([], [])
+        assert (await engine.log.read(TOPIC, EARLIEST, 10)).records == []
+        await agent.chat("again")
+        assert (await engine.log.read(TOPIC, EARLIEST, 1)).records[0].epoch != old
+    finally:
+        owner.kill()
+        owner.wait()
+        for watcher in watchers:
+            watcher.kill()
+            watcher.wait()
+        await engine.aclose()
+
+    for lines in said:
+        assert lines[-1] == "ended"
+        assert '"reason":"deleted"' in lines[-2]
+        assert "run.cancelled" in "".join(lines[:-1])

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agentkit.engines import sqlite_schema
 from agentkit.engines.retention import Retention
 from agentkit.engines.sqlite import SQLiteEngine
 from agentkit.engines.sqlite_schema import VERSION
@@ -153,6 +154,28 @@ def test_a_file_of_another_program_or_a_newer_schema_is_refused(tmp_path: Path) 
     newer.close()
     with pytest.raises(EngineError, match=f"schema {VERSION + 1}"):
         SQLiteEngine(tmp_path / "log.db")
+
+
+async def test_a_file_of_an_older_schema_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_schema, "_MIGRATIONS", sqlite_schema._MIGRATIONS[:1])
+        patch.setattr(sqlite_schema, "VERSION", 1)
+        sqlite_schema.set_up(path, busy_timeout=1)
+    old = sqlite3.connect(path)
+    old.execute("INSERT INTO topics (owner, agent, thread, epoch, head) VALUES ('', 'a', 'main', 'E', 0)")
+    old.commit()
+    old.close()
+
+    engine = SQLiteEngine(path)
+    (first,) = await say(engine, "x")
+    await engine.log.delete(TOPIC)
+    page = await engine.log.read(TOPIC, Cursor("E", 1), 10)
+    await engine.aclose()
+
+    assert (first.id, page.gap) == ("E-1", Gap("deleted", 0, 0))
 
 
 @pytest.mark.pure

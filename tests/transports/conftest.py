@@ -76,10 +76,10 @@ class FakeLog:
         self._stores[topic] = [record for record in self._stores[topic] if record.seq >= first]
         self.ring_of(topic).trim(first)
 
-    def restart(self, epoch: str, topic: Topic = TOPIC) -> None:
+    def restart(self, epoch: str, topic: Topic = TOPIC, *, erased: str = "") -> None:
         """Lose everything."""
         self._stores[topic] = []
-        self.ring_of(topic).reset(epoch)
+        contextvars.Context().run(lambda: self.ring_of(topic).reset(epoch, erased=erased))
 
     async def append(
         self, topic: Topic, drafts: Sequence[Draft], *, fence: int | None = None
@@ -89,7 +89,7 @@ class FakeLog:
 
     async def delete(self, topic: Topic) -> None:
         """See `EventLog`."""
-        self.restart("D", topic)
+        self.restart("D", topic, erased=self.ring_of(topic).epoch)
 
     async def tail(self, topic: Topic) -> Tail:
         """See `EventLog`."""
@@ -112,7 +112,7 @@ class FakeLog:
         elif after.epoch != ring.epoch:
             seq = 0
             if after != EARLIEST:
-                gap = Gap("epoch", 1, first - 1)
+                gap = Gap("deleted" if after.epoch == ring.erased else "epoch", 0, first - 1)
         elif seq > ring.head:
             gap = Gap("future", ring.head + 1, seq)
             seq = ring.head

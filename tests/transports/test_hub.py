@@ -30,7 +30,7 @@ Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
         pytest.param(Cursor("E", 10), "E-10", None, "E-10", True, id="at the end"),
         pytest.param(Cursor("E", 2), "E-2", Gap("trimmed", 3, 4), "E-4", False, id="trimmed"),
         pytest.param(Cursor("E", 99), "E-10", Gap("future", 11, 99), "E-10", False, id="future"),
-        pytest.param(Cursor("X", 3), "E-0", Gap("epoch", 1, 4), "E-4", False, id="other epoch"),
+        pytest.param(Cursor("X", 3), "E-0", Gap("epoch", 0, 4), "E-4", False, id="other epoch"),
     ],
 )
 async def test_any_cursor_has_a_place(

@@ -489,6 +489,56 @@ async def test_readers_at_one_place_share_merged_bytes_which_are_nobody_elses(
     assert hub.stats.encoded == 11
 
 
+@pytest.mark.parametrize("is_direct", [True, False], ids=["direct", "plain"])
+@pytest.mark.parametrize(
+    ("protocol", "end"),
+    [
+        ("native", b'id: D-0\ndata: {"v":1,"type":"stream.end","data":{"reason":"deleted"}}\n\n'),
+        ("native.socket", b'{"op":"end","topic":"agents/planner/threads/t1","id":"D-0","reason":"deleted"}'),
+    ],
+)
+async def test_a_deleted_log_ends_its_readers_wherever_they_stand(
+    hub: Hub,
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    settled: Settled,
+    protocol: str,
+    end: bytes,
+    is_direct: bool,
+) -> None:
+    log.put(*[make_draft() for _ in range(20)])
+    views = [View(protocol), View(protocol, run="r1"), View(protocol, types=("image",))]
+    outlets = [make_outlet(is_direct=is_direct) for _ in views]
+    ends = [
+        (await follow(hub, topic, outlet, EARLIEST, view))[1]
+        for outlet, view in zip(outlets, views, strict=True)
+    ]
+    await settled(5)
+
+    await log.delete(topic)
+    log.put(make_draft(text="of the next"))
+    await settled(10)
+
+    assert [one.reasons for one in ends] == [["ended"]] * 3
+    assert [outlet.data.endswith(end) for outlet in outlets] == [True] * 3
+    assert not any(b"of the next" in outlet.data for outlet in outlets)
+    assert hub.is_idle
+
+
+async def test_who_comes_back_to_a_deleted_log_begins_with_the_next(
+    hub: Hub, log: Any, topic: Topic, make_draft: MakeDraft
+) -> None:
+    (old,) = log.put(make_draft())
+    await log.delete(topic)
+    log.put(make_draft())
+
+    start = await hub.locate(topic, Cursor(old.epoch, 1))
+
+    assert (start.after, start.gap, start.resumed) == (Cursor("D", 0), Gap("epoch", 0, 0), False)
+
+
 def envelopes(data: bytes, protocol: str) -> list[Any]:
     """Every envelope that came."""
     if protocol == "native":

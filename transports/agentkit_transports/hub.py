@@ -8,7 +8,7 @@ Grounds: design.md §6, §7.
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agentkit.log import EARLIEST, NOW, Cursor, EventLog, Gap, Tail, Topic
@@ -108,6 +108,8 @@ class Hub:
         if tail.holds(cursor):
             return Start(topic, tail, cursor, tail.head, None, cursor, resumed=True)
         page = await self.log.read(topic, cursor, 1)
+        if page.gap is not None and page.gap.reason == "deleted":  # who comes later begins anew
+            page = replace(page, gap=replace(page.gap, reason="epoch"))
         place = before(page)
         if cursor == EARLIEST:
             after = Cursor(place.epoch, 0)

@@ -22,7 +22,7 @@ from agentkit_transports.settings import HubSettings, HubStats
 logger = logging.getLogger("agentkit")
 
 EndReason: TypeAlias = Literal["ended", "slow", "gone", "failed"]
-"""Why a reader is over: its run ended; it did not keep up; its client left; the log cannot be read, or an encoder broke."""
+"""Why a reader is over: its run ended, or its log was deleted; it did not keep up; its client left; the log cannot be read, or an encoder broke."""
 
 _UNKNOWN: Final = object()
 """The state of a folding encoder before its run's records were read again."""
@@ -86,7 +86,7 @@ class Reader:
     """A place in a topic's log and a way out."""
 
     __slots__ = (
-        "_group", "_has_ended", "_is_past", "_on_end", "_outlet", "_owes_beat", "_work",
+        "_group", "_has_ended", "_is_erased", "_is_past", "_on_end", "_outlet", "_owes_beat", "_work",
         "due", "epoch", "frames", "is_closed", "is_live", "seq", "state", "told",
     )  # fmt: skip
 
@@ -126,6 +126,8 @@ class Reader:
         self._has_ended = has_ended
         self._is_past = False
         """True once the terminal record of its view's run has passed."""
+        self._is_erased = False
+        """True once it was told that the log was deleted: nothing follows."""
         self._owes_beat = False
         """True where a sign of life is due that only its task can send."""
         self._work: Work | None = None
@@ -264,6 +266,8 @@ class Reader:
             batch = None if self._is_past else await self._next()
             if batch is not None:
                 await self._pass_on(batch)
+                if self._is_erased:
+                    return "ended"
                 lag.check(self._group.tail.head - self.seq)
                 await asyncio.sleep(0)  # one that has left takes all at once: it must not hold the loop
             elif self._is_past or self._has_ended:
@@ -307,6 +311,7 @@ class Reader:
                 start = before(page)
                 group.stats.gaps += 1
                 self.epoch = start.epoch
+                self._is_erased = page.gap.reason == "deleted"
                 return Batch(self.frames.encoder.gap(page.gap, start), start.seq, start.seq, self.state)
             if page.records:
                 return self.frames.join(page.records, self.state, is_kept=False, behind=page.head - self.seq)

@@ -3,17 +3,20 @@
 from collections.abc import Iterable
 from typing import Any
 
+import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from agentkit.content import JsonValue, Message, plain
 from agentkit.envelope import timestamp
+from agentkit.threads import erase_thread
 from agentkit_server.access import exposure_of, known, owner_of, topic_of
 from agentkit_server.paging import limit_of
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import THREAD, Service
 from agentkit_transports.encoder import Exposure
+from agentkit_transports.problem import Problem, ProblemError
 
 OPAQUE = frozenset({"signature", "provider_state"})
 """Members of blocks whose values never leave the server: clients learn how long they are."""
@@ -52,9 +55,20 @@ def routes(service: Service) -> Iterable[Route]:
         found = await service.engine.threads.messages(topic)
         return JSONResponse({"messages": [visible(message, exposure) for message in found]})
 
+    async def delete(request: Request) -> Response:
+        names = request.path_params
+        topic = await topic_of(request, service, "delete", names["agent"], names["thread"])
+        with anyio.move_on_after(service.settings.wait_timeout) as waiting:
+            await erase_thread(service.engine, topic)
+        if waiting.cancelled_caught:
+            said = "a run of the thread did not stop in time; ask again"
+            raise ProblemError(Problem(409, "thread_busy", said, retry_after_ms=1000))
+        return Response(status_code=204)
+
     return [
         Route("/v1/agents", Endpoint(agents), methods=["GET"]),
         Route("/v1/agents/{agent}/threads", Endpoint(threads), methods=["GET"]),
+        Route(THREAD, Endpoint(delete), methods=["DELETE"]),
         Route(f"{THREAD}/messages", Endpoint(messages), methods=["GET"]),
     ]
 

@@ -105,8 +105,8 @@ def test_a_beat_is_a_comment() -> None:
             id="ev",
         ),
         pytest.param(
-            NativeSocket("agents/a/threads/t").gap(Gap("epoch", 1, 0), Cursor("E", 0)),
-            {"op": "gap", "topic": "agents/a/threads/t", "id": "E-0", "from": 1, "to": 0, "reason": "epoch"},
+            NativeSocket("agents/a/threads/t").gap(Gap("epoch", 0, 0), Cursor("E", 0)),
+            {"op": "gap", "topic": "agents/a/threads/t", "id": "E-0", "from": 0, "to": 0, "reason": "epoch"},
             id="gap",
         ),
         pytest.param(

@@ -68,7 +68,9 @@ class NativeSSE:
         return _control("stream.hello", data, id=after.id, retry=retry_ms)
 
     def gap(self, gap: Gap, after: Cursor) -> bytes:
-        """Return `stream.gap`: records that cannot be had; the stream goes on behind `after`."""
+        """Return `stream.gap`: records that cannot be had; the stream goes on behind `after`. A deleted log is an end."""
+        if gap.reason == "deleted":
+            return _control("stream.end", {"reason": "deleted"}, id=after.id)
         return _control("stream.gap", _gap(gap), id=after.id)
 
     def position(self, cursor: Cursor) -> bytes:
@@ -117,7 +119,9 @@ class NativeSocket:
         return b""
 
     def gap(self, gap: Gap, after: Cursor) -> bytes:
-        """Return the `gap` frame: records that cannot be had; the feed goes on behind `id`."""
+        """Return the `gap` frame: records that cannot be had; the feed goes on behind `id`. A deleted log is an end."""
+        if gap.reason == "deleted":
+            return _json({"op": "end", "topic": self._topic, "id": after.id, "reason": "deleted"})
         return _json({"op": "gap", "topic": self._topic, "id": after.id, **_gap(gap)})
 
     def position(self, cursor: Cursor) -> bytes:
