@@ -339,6 +339,8 @@ class Counting:
 
     def __init__(self, steps: list[int]) -> None:
         self._steps = steps
+        self.last = -1
+        """After so many records its feed ends, whatever the run does."""
 
     def start(self) -> object:
         return 0
@@ -347,6 +349,9 @@ class Counting:
         assert isinstance(state, int)
         self._steps.append(record.seq)
         return state + 1, b"%d:%d " % (record.seq, state)
+
+    def is_over(self, state: object) -> bool:
+        return state == self.last
 
     def join(self, frames: Sequence[bytes]) -> bytes:
         return b"".join(frames)
@@ -398,6 +403,30 @@ async def test_a_protocol_that_folds_is_resumed_in_the_middle_of_its_run(
     }
     assert steps == [6, 7]
     assert [one.reasons for one in ends] == [["ended"]] * 6
+
+
+async def test_a_protocol_may_end_its_feed_before_the_run_has_ended(
+    hub: Hub,
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    settled: Settled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counting = Counting([])
+    counting.last = 2
+    monkeypatch.setitem(PROTOCOLS, "counting", lambda _topic, _view: counting)
+    outlets = [make_outlet(is_direct=direct) for direct in (True, False)]
+    ends = [
+        (await follow(hub, topic, outlet, EARLIEST, View("counting", run="r1")))[1] for outlet in outlets
+    ]
+
+    log.put(make_draft(), make_draft(), make_draft())
+    await settled(60)
+
+    assert [outlet.data for outlet in outlets] == [b"1:0 2:1 end"] * 2
+    assert [one.reasons for one in ends] == [["ended"]] * 2
 
 
 async def test_a_protocol_without_positions_still_shows_signs_of_life(

@@ -261,6 +261,21 @@ async def test_a_drain_closes_cleanly_and_says_when_to_come_back(
     assert len({events(peer.body)[-1].retry for peer in peers}) > 1
 
 
+async def test_a_protocol_without_a_farewell_breaks_its_connections(
+    hub: Hub, topic: Topic, make_peer: Any, settled: Settled
+) -> None:
+    peer = make_peer()
+    task = running(await feed_of(hub, topic, View("ai_sdk", run="r1")), peer)
+    await settled()
+
+    with anyio.fail_after(5):
+        assert await hub.drain() == 0
+        await task
+
+    assert peer.aborted
+    assert all(message.get("more_body", True) for message in peer.messages)
+
+
 async def test_a_stream_opened_while_draining_is_sent_away(hub: Hub, topic: Topic, make_peer: Any) -> None:
     await hub.drain()
     peer = make_peer()

@@ -138,6 +138,10 @@ class Encoder(Protocol):
         """Return the next state and the bytes of `record`; b"" where it has no word for it. `state` is not changed: readers share it."""
         ...
 
+    def is_over(self, state: object) -> bool:
+        """Tell whether the feed ends here, before its run has ended: some protocols say an end where a run waits for a person."""
+        ...
+
     def join(self, frames: Sequence[bytes]) -> bytes:
         """Return what is sent for several steps' bytes, none of them empty: at most a byte between two. For () what stands around them."""
         ...

@@ -107,13 +107,14 @@ class Frames:
             following, frame = self._encode(record, state, is_kept=is_kept)
             if size and size + len(frame) > room:
                 break
+            is_last = following is not state and self.encoder.is_over(following)
             state, seq = following, record.seq
             if frame:
                 frames.append(frame)
                 size += len(frame) + 1  # what may stand between two
                 told = seq
-            if record.terminal and view.run and record.run == view.run:
-                is_last = True
+            is_last = is_last or (record.terminal and bool(view.run) and record.run == view.run)
+            if is_last:
                 break
         return Batch(self.encoder.join(frames) if frames else b"", seq, told, state, is_last=is_last)
 

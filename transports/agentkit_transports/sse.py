@@ -103,7 +103,7 @@ class SSEFeed:
         self._has_ended = has_ended
         self._outlet: BodyOutlet | None = None
         self._waiting: asyncio.Timeout | None = None
-        self._over: EndReason | Literal["drained"] | None = None
+        self._over: EndReason | Literal["drained", "cut"] | None = None
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the body, from hello to the last chunk, after the route has sent `http.response.start`.
@@ -120,7 +120,7 @@ class SSEFeed:
             self._over = "gone"
         finally:
             self._hub.remove(self)
-        if self._over == "slow" and outlet.abort():
+        if self._over in ("slow", "cut") and outlet.abort():
             await _see_off(receive)
 
     def farewell(self) -> None:
@@ -150,7 +150,11 @@ class SSEFeed:
             case "ended":
                 await outlet.finish(b"")
             case "failed" | "drained":
-                await outlet.finish(encoder.closing(hub.retry_ms()))
+                farewell = encoder.closing(hub.retry_ms())
+                if farewell:
+                    await outlet.finish(farewell)
+                else:
+                    self._over = "cut"  # who has no word for it would take a clean end for success
             case _:
                 pass
 

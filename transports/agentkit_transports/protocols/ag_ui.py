@@ -51,6 +51,11 @@ class AGUI:
                 out.append(b"id: %b\ndata: %b\n\n" % (place.encode(), encode(event)))
         return b"".join(out)
 
+    def is_over(self, state: object) -> bool:
+        """Tell whether the stream has said how it ends: also where the run only waits for a person."""
+        assert isinstance(state, State)
+        return state.has_ended
+
     def join(self, frames: Sequence[bytes]) -> bytes:
         """Return the frames as one piece to send."""
         return b"".join(frames)

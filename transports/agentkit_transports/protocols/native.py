@@ -46,6 +46,10 @@ class NativeSSE:
             )  # fmt: skip
         return state, frame
 
+    def is_over(self, state: object) -> bool:  # noqa: ARG002
+        """Tell that nothing but the run's end is an end."""
+        return False
+
     def join(self, frames: Sequence[bytes]) -> bytes:
         """Return the frames as one piece to send."""
         return b"".join(frames)
@@ -109,6 +113,10 @@ class NativeSocket:
     def step(self, state: object, record: Record) -> tuple[object, bytes]:
         """Return the state and the envelope of one record."""
         return state, record.wire
+
+    def is_over(self, state: object) -> bool:  # noqa: ARG002
+        """Tell that nothing but the run's end is an end."""
+        return False
 
     def join(self, frames: Sequence[bytes]) -> bytes:
         """Return the `ev` frame that holds the envelopes."""
