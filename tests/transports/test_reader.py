@@ -418,9 +418,7 @@ async def test_a_protocol_may_end_its_feed_before_the_run_has_ended(
     counting.last = 2
     monkeypatch.setitem(PROTOCOLS, "counting", lambda _topic, _view: counting)
     outlets = [make_outlet(is_direct=direct) for direct in (True, False)]
-    ends = [
-        (await follow(hub, topic, outlet, EARLIEST, View("counting", run="r1")))[1] for outlet in outlets
-    ]
+    ends = [(await follow(hub, topic, outlet, EARLIEST, View("counting", run="r1")))[1] for outlet in outlets]
 
     log.put(make_draft(), make_draft(), make_draft())
     await settled(60)

@@ -265,7 +265,7 @@ async def test_a_protocol_without_a_farewell_breaks_its_connections(
     hub: Hub, topic: Topic, make_peer: Any, settled: Settled
 ) -> None:
     peer = make_peer()
-    task = running(await feed_of(hub, topic, View("ai_sdk", run="r1")), peer)
+    task = running(await feed_of(hub, topic, NOW, View("ai_sdk", run="r1")), peer)
     await settled()
 
     with anyio.fail_after(5):
