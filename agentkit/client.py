@@ -21,6 +21,7 @@ from agentkit.content import JsonValue, Origin, valid_text
 from agentkit.dialects.base import Dialect, HTTPParts, Target, origin
 from agentkit.endpoint import is_loopback, join_path, parse_base_url
 from agentkit.errors import ConfigurationError, quote
+from agentkit.fast import transport_for
 from agentkit.faults import Faults, Key, check_header
 from agentkit.loop_local import LoopLocal
 from agentkit.model import ModelRequest
@@ -56,6 +57,7 @@ class StreamingClient:
         timeouts: Timeouts | None = None,
         retry: RetryPolicy | None = None,
         transport: TransportFactory | None = None,
+        fast: bool | None = None,
         locate: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """Make a model; nothing is connected.
@@ -71,6 +73,8 @@ class StreamingClient:
             retry: how often a request is made again.
             transport: makes another `httpx2.AsyncBaseTransport`, one for each event loop; proxies are then its own matter. Pass the
                 same function to share its connections.
+            fast: aiohttp carries the requests: True insists on it, False turns it off, None takes it where `agentkit-live[fast]` is
+                installed and `AGENTKIT_FAST` is not "0". On trio, behind a proxy and with a `transport` it is not used.
             locate: awaited before each attempt for a base URL that stands in for `base_url` once: for a server that is started when it
                 is needed. It bounds its own wait, and may raise `ModelConnectionError`.
 
@@ -87,6 +91,7 @@ class StreamingClient:
             check_header(name, value)
         self._key = Key.of(key)
         self._transport = transport
+        self._fast = fast
         self._locate = locate
         self.faults = Faults(dialect, target, self.base_url, self._key, key_hint)
         """Words for what goes wrong."""
@@ -158,7 +163,7 @@ class StreamingClient:
         """
         if self._transport is None:
             check_network(str(url))
-        http = await _clients.get((self.base_url, self._transport), self._make_http)
+        http = await _clients.get((self.base_url, self._transport, self._fast), self._make_http)
         times = self.timeouts
         with anyio.CancelScope(
             deadline=anyio.current_time() + times.connect + times.idle + times.first_byte
@@ -207,10 +212,15 @@ class StreamingClient:
 
     def _make_http(self) -> httpx2.AsyncClient:
         loopback = is_loopback(self.base_url)
+        trust = _trust(loopback=loopback and self.base_url.startswith("http://"))
+        proxies = not loopback  # a proxy has no way to this machine's own servers
+        transport = (
+            self._transport() if self._transport else transport_for(self._fast, trust, proxies=proxies)
+        )
         return httpx2.AsyncClient(
-            transport=self._transport() if self._transport else None,
-            verify=_trust(loopback=loopback and self.base_url.startswith("http://")),
-            trust_env=not loopback,  # a proxy has no way to this machine's own servers
+            transport=transport,
+            verify=trust,
+            trust_env=proxies,
             follow_redirects=False,  # the key is for this host
             timeout=None,  # set for each request
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0),

@@ -15,7 +15,7 @@ from provider_server import (
     head,
     stream,
 )
-from toys import AGAIN, GOOD, HELLO, REQUEST, ToyDialect, client, collect, data
+from toys import AGAIN, CLIENTS, GOOD, HELLO, REQUEST, ToyDialect, choose, client, collect, data
 
 from agentkit.chunks import ErrorChunk, FinishChunk, TextChunk, UsageChunk
 from agentkit.dialects.base import HTTPParts, Target
@@ -24,6 +24,12 @@ from agentkit.model import ModelRequest, Notice, Retry
 from agentkit.pace import RetryPolicy
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=CLIENTS)
+def anyio_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    return choose(request.param, monkeypatch)
+
 
 # what comes
 

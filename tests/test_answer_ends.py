@@ -19,7 +19,7 @@ from provider_server import (
     head,
     stream,
 )
-from toys import AGAIN, GOOD, HELLO, ONCE, QUICK, REQUEST, ToyDialect, client, collect, data
+from toys import AGAIN, CLIENTS, GOOD, HELLO, ONCE, QUICK, REQUEST, ToyDialect, choose, client, collect, data
 
 from agentkit.answer import AnswerStream, Plan
 from agentkit.chunks import ErrorChunk, FinishChunk, TextChunk, UsageChunk
@@ -30,6 +30,12 @@ from agentkit.model import Retry
 from agentkit.pace import RetryPolicy, Timeouts
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=CLIENTS)
+def anyio_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    return choose(request.param, monkeypatch)
+
 
 # breaks and silence
 

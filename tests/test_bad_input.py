@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from provider_server import ProviderServer, Script, answer, stream
+from toys import CLIENTS, choose
 
 from agentkit.errors import ConfigurationError, ModelError, ModelStatusError, ModelStreamError
 from agentkit.generate import generate_text
@@ -15,6 +16,12 @@ from agentkit.pace import RetryPolicy
 from agentkit.providers import connect
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=CLIENTS)
+def anyio_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    return choose(request.param, monkeypatch)
+
 
 KEY = "sk-test-0123456789abcdef"
 NO_RETRY = RetryPolicy(retries=0)

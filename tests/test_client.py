@@ -22,7 +22,7 @@ from provider_server import (
     head,
     stream,
 )
-from toys import AGAIN, GOOD, HELLO, KEY, REQUEST, ToyDialect, client, collect, data
+from toys import AGAIN, CLIENTS, GOOD, HELLO, KEY, REQUEST, ToyDialect, choose, client, collect, data
 
 from agentkit.chunks import TextChunk
 from agentkit.client import StreamingClient
@@ -39,6 +39,12 @@ from agentkit.model import ModelRequest, Notice, Retry
 from agentkit.pace import Timeouts
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=CLIENTS)
+def anyio_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    return choose(request.param, monkeypatch)
+
 
 # what is sent
 

@@ -7,6 +7,7 @@ import json
 from typing import Any, Literal
 
 import anyio
+import pytest
 from provider_server import stream
 
 from agentkit.chunks import Chunk, ErrorChunk, FinishChunk, TextChunk, UsageChunk
@@ -16,6 +17,18 @@ from agentkit.dialects.base import HTTPParts, StatusFault, Target
 from agentkit.errors import ConfigurationError, WireError
 from agentkit.model import ModelRequest, Retry
 from agentkit.pace import RetryPolicy, Timeouts
+
+CLIENTS = ("asyncio", "asyncio-stock", "trio")
+"""Event loops, and on asyncio both HTTP transports: with aiohttp, which is the default where it is installed, and without."""
+
+
+def choose(client: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Turn aiohttp off where the name says so, and return the event loop's name."""
+    loop, _, stock = client.partition("-")
+    if stock:
+        monkeypatch.setenv("AGENTKIT_FAST", "0")
+    return loop
+
 
 KEY = "key-0123456789-secret"
 REQUEST = ModelRequest([Message.user("hi")])

@@ -1,0 +1,58 @@
+"""Which transport carries the HTTP client's requests: aiohttp's, for those who installed `agentkit-live[fast]`, or the stock one.
+
+Not pure: it asks for the running loop and the environment. Why: under the stock transport each chunk of an HTTP body walks through a parser
+in Python and five async generators (8 µs and more); aiohttp parses in C and hands out all that a read of the socket brought in one piece.
+Fallback: the stock transport, wherever `transport_for` returns None: aiohttp is not installed, another event loop runs, the environment
+names a proxy (the stock client knows all their kinds), or it was turned off.
+"""
+
+import asyncio
+import importlib.util
+import os
+import ssl
+from typing import Final
+from urllib.request import getproxies
+
+import httpx2
+
+from agentkit.errors import ConfigurationError
+
+VARIABLE: Final = "AGENTKIT_FAST"
+"""Set to "0", it turns aiohttp off for the whole process."""
+
+
+def transport_for(
+    wanted: bool | None, trust: ssl.SSLContext, *, proxies: bool
+) -> httpx2.AsyncBaseTransport | None:
+    """Return the transport for the running event loop, or None where the stock one has to do.
+
+    Args:
+        wanted: False turns it off, None takes it where it can be had, True insists that aiohttp is installed.
+        trust: the TLS context of its connections.
+        proxies: a proxy that the environment names would be used.
+
+    Raises:
+        ConfigurationError: `wanted` is True and aiohttp is not installed.
+    """
+    if wanted is False or (wanted is None and os.environ.get(VARIABLE) == "0"):
+        return None
+    if not is_installed():
+        if wanted:
+            raise ConfigurationError("fast=True needs aiohttp: pip install 'agentkit-live[fast]'")
+        return None
+    if proxies and getproxies():
+        return None
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # trio
+        return None
+    from agentkit.aio_transport import (
+        AioTransport,  # a tenth of a second that importing agentkit does without
+    )
+
+    return AioTransport(trust)
+
+
+def is_installed() -> bool:
+    """Tell whether aiohttp can be imported."""
+    return importlib.util.find_spec("aiohttp") is not None
