@@ -252,10 +252,11 @@ class Agent:
         reason: str = "",
         thread: str = "main",
         owner: str = "",
+        **options: Unpack[RunOptions],
     ) -> AgentRun | None:
         """Decide a call that waits for a person; the first decision stands.
 
-        A suspended run goes on once all its calls are decided: then its handle is returned.
+        A suspended run goes on once all its calls are decided: then its handle is returned. `options` are those of `resume`.
         """
         topic = self._topic(thread, owner)
         record = await self.engine.threads.get_run(topic, run)
@@ -270,7 +271,7 @@ class Agent:
         await self.engine.threads.put_run(topic, record)
         if not asked <= record.decisions.keys() or self._here(run) is not None:
             return None
-        return await self.resume(run, thread=thread, owner=owner)
+        return await self.resume(run, thread=thread, owner=owner, **options)
 
     async def deny(
         self, run: str, approval: str, reason: str = "", *, thread: str = "main", owner: str = ""

@@ -173,9 +173,24 @@ class Service:
         return await self._usable(topic.agent).steer(run, text, thread=topic.thread, owner=topic.owner)
 
     async def approve(
-        self, topic: Topic, run: str, approval: str, *, approved: bool, reason: str = ""
+        self,
+        topic: Topic,
+        run: str,
+        approval: str,
+        *,
+        approved: bool,
+        reason: str = "",
+        options: RunOptions | None = None,
     ) -> RunRecord:
         """Decide a call that waits for a person; the first decision stands. The outcome is an event.
+
+        Args:
+            topic: the thread.
+            run: the run that waits.
+            approval: which of its calls.
+            approved: the decision.
+            reason: told to the model where the call is denied.
+            options: for a suspended run that goes on with this decision: what was said of it when it began.
 
         Raises:
             ProblemError: 404, no such run, or no such approval of a suspended one.
@@ -190,7 +205,13 @@ class Service:
         if record.status not in ENDED:
             agent = self._usable(topic.agent)
             resumed = await agent.approve(
-                run, approval, approved=approved, reason=reason, thread=topic.thread, owner=topic.owner
+                run,
+                approval,
+                approved=approved,
+                reason=reason,
+                thread=topic.thread,
+                owner=topic.owner,
+                **(options or {}),
             )
             if resumed is not None:
                 self._hold(resumed)
