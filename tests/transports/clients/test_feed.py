@@ -195,7 +195,7 @@ async def test_merged_records_stand_for_all_that_they_hold() -> None:
 
 async def test_an_answer_of_204_and_a_deleted_thread_end_it() -> None:
     ended = feed_of(Script(Say([], 204)))
-    deleted = feed_of(Script(Say([hello(), ev(1), control("end", "f-0", deleted=True)])))
+    deleted = feed_of(Script(Say([hello(), ev(1), control("end", "f-0", reason="deleted")])))
 
     assert (await read(ended), ended.ending) == ([], "ended")
     assert (await read(deleted), deleted.ending) == ([1], "deleted")

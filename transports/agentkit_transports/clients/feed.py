@@ -8,7 +8,7 @@ Grounds: design.md §7.
 import logging
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, Self, TypeAlias, get_args
 
 import anyio
@@ -31,6 +31,8 @@ logger = logging.getLogger("agentkit")
 
 Transport: TypeAlias = Literal["auto", "sse", "websocket"]
 Ending: TypeAlias = Literal["ended", "deleted"]
+Complete: TypeAlias = Callable[[Place], Awaitable[Place]]
+"""Says what a place leaves open (the server's default agent), before the first connection."""
 
 
 def follow(
@@ -92,15 +94,33 @@ class Feed:
     is over then; `cursor` tells where another one may go on.
     """
 
-    __slots__ = ("_asked", "_door", "_frames", "_is_socket", "_link", "_lost_at", "_place", "_position", "_refused", "_retry", "attempt", "connections", "ending", "head")  # fmt: skip
+    __slots__ = ("_asked", "_complete", "_door", "_frames", "_is_socket", "_link", "_lost_at", "_place", "_position", "_refused", "_retry", "attempt", "connections", "ending", "head")  # fmt: skip
 
-    def __init__(self, door: Door, place: Place, *, is_socket: bool) -> None:
+    def __init__(
+        self,
+        door: Door,
+        place: Place,
+        *,
+        is_socket: bool = False,
+        link: Link | None = None,
+        complete: Complete | None = None,
+    ) -> None:
+        """See `follow`.
+
+        Args:
+            door: the server.
+            place: which feed, and where it begins.
+            is_socket: over WebSocket.
+            link: a connection of this feed that is open already.
+            complete: asked once for the whole place.
+        """
         self._door = door
         self._place = place
         self._is_socket = is_socket
         self._position = Position(place.after, contiguous=not place.is_filtered)
         self._frames: deque[Frame] = deque()
-        self._link: Link | None = None
+        self._link = link
+        self._complete = complete
         self._asked: float | None = None
         self._retry: float | None = None
         self._lost_at: float | None = None
@@ -204,6 +224,8 @@ class Feed:
 
     async def _open(self) -> Link:
         self._asked = None
+        if self._complete is not None:
+            self._place, self._complete = await self._complete(self._place), None
         opening = open_socket if self._is_socket else open_sse
         return await opening(self._door, self._place, self._position.cursor)
 

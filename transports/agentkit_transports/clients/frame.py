@@ -85,7 +85,7 @@ def frames_of_event(event: ServerSentEvent) -> list[Frame]:
         case "stream.position":
             out.append(Moved(_id(event.id)))
         case "stream.end":
-            out.append(End(event.id or "", data.get("deleted") is True))
+            out.append(End(event.id or "", data.get("reason") == "deleted"))
         case "stream.closing":
             out.append(Closing(_milliseconds(data)))
         case _:
@@ -110,7 +110,7 @@ def frames_of_message(value: Mapping[str, Any]) -> list[Frame]:
         case "gap":
             return [_gap(value, value.get("id"))]
         case "end":
-            return [End(str(value.get("id", "")), value.get("deleted") is True)]
+            return [End(str(value.get("id", "")), value.get("reason") == "deleted")]
         case "bye":
             return [Closing(_milliseconds(value))]
         case _:

@@ -36,6 +36,8 @@ _MAX_WORDS: Final = 500
 """Characters of a server's own words in a message."""
 _TRANSIENT: Final = frozenset({408, 425, 429})
 _PERMANENT: Final = frozenset({501, 505})
+_UNHELPFUL: Final = frozenset({"agent_unavailable"})
+"""Words of a 503 that stays until an operator does something."""
 _FAILURES: Final[dict[str, type[AgentKitError]]] = {
     one.code: one
     for one in (ConfigurationError, ForeignSignatureError, HookError, LimitError, OutputError, ToolError, EngineError, WireError)
@@ -155,7 +157,7 @@ def _sorted(problem: Mapping[str, Any], status: int, asked: float | None, token:
     said = f"{words} ({status}{f' {code}' if code else ''})"
     if status == 401:
         return Refused(AccessError(said, status=status, problem=code, field=field), token)
-    if is_transient(status):
+    if is_transient(status) and code not in _UNHELPFUL:
         return Cut(said, delay=asked, unsent=status in (429, 503))
     match status, code:
         case 403, _:
