@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 
 from agentkit.agent import Agent
@@ -19,12 +20,14 @@ from agentkit_server.auth_settings import auth_from_environment
 from agentkit_server.backend import SocketBackend
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.ending import arrange
+from agentkit_server.origin import PROBES, add_headers, check_host, check_origin, preflight
 from agentkit_server.problems import response_of
 from agentkit_server.routes import feeds, health, page, runs, threads
 from agentkit_server.service import Service
 from agentkit_server.settings import Settings
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.hub import Hub, HubSettings
+from agentkit_transports.problem import ProblemError
 from agentkit_transports.session import SessionLimits
 from agentkit_transports.websocket import WebSocketEndpoint
 
@@ -76,12 +79,35 @@ class Application:
             self._is_arranged = True
             arrange(scope, self.drain)
         scope["app"] = self  # so that the router raises what it cannot route
-        try:
+        if scope["type"] == "websocket":
             await self._router(scope, receive, send)
-        except HTTPException as error:
-            if scope["type"] != "http":
-                raise
-            await response_of(error, scope)(scope, receive, send)
+            return
+        try:
+            response = self._browsers_rules(scope)
+            if response is None:
+                await self._router(scope, receive, send)
+                return
+        except (HTTPException, ProblemError) as error:
+            response = response_of(error, scope)
+        add_headers(scope, self.service.settings, response.raw_headers)
+        await response(scope, receive, send)
+
+    def _browsers_rules(self, scope: Scope) -> Response | None:
+        """Let a request pass, or answer one that only asks what it may.
+
+        Raises:
+            ProblemError: it may not.
+        """
+        settings = self.service.settings
+        if scope["path"].removeprefix(scope.get("root_path", "")) not in PROBES:
+            check_host(scope, settings, is_open=self.service.auth.is_open)
+        headers = preflight(scope, settings)
+        check_origin(scope, settings)
+        if headers is None:
+            return None
+        response = Response(status_code=204)
+        response.raw_headers = list(headers)
+        return response
 
     async def drain(self) -> None:
         """Take no new work, let runs end, say farewell to every watcher. Again changes nothing."""

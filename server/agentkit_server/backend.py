@@ -1,7 +1,6 @@
 """What a socket asks for, done by the `Service` for who is behind the socket: the transport's `Backend`."""
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
@@ -10,6 +9,7 @@ from agentkit.log import Topic
 from agentkit_server.access import admit, exposure_of, identify_token, owned_topic
 from agentkit_server.identity import Identity
 from agentkit_server.inputs import read_input, read_text
+from agentkit_server.origin import check_host, check_origin
 from agentkit_server.service import RunOrder, Service
 from agentkit_transports.asgi import Scope
 from agentkit_transports.backend import Action
@@ -37,18 +37,15 @@ class SocketBackend:
         Raises:
             ProblemError: 403, 401.
         """
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        origin = headers.get(b"origin")
-        if (
-            origin is not None
-            and origin not in self._service.settings.allowed_origins
-            and urlsplit(origin).netloc.lower() != headers.get(b"host", "").lower()
-        ):
-            raise ProblemError(Problem(403, "forbidden", "not from this origin", field="origin"))
+        settings = self._service.settings
+        check_host(scope, settings, is_open=self._service.auth.is_open)
+        check_origin(scope, settings)
         try:
             return await admit(HTTPConnection(scope), self._service)
         except ProblemError as error:
-            if error.problem.status == 401 and b"authorization" not in headers:
+            if error.problem.status == 401 and not any(
+                name == b"authorization" for name, _ in scope["headers"]
+            ):
                 return None
             raise
 

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from agentkit.content import JsonValue
 from agentkit.errors import AgentKitError, ConfigurationError, EngineError, ThreadBusy, WireError
 from agentkit_server.access import admit
+from agentkit_server.origin import add_headers
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.problem import MEDIA_TYPE, Problem, ProblemError
 
@@ -43,7 +44,6 @@ class JSONResponse(Response):
     ) -> None:
         body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         super().__init__(body.encode(), status_code, {"Cache-Control": "no-store", **(headers or {})})
-        self.raw_headers.append((b"x-content-type-options", b"nosniff"))
 
 
 class ProblemResponse(JSONResponse):
@@ -105,4 +105,5 @@ class Endpoint:
             return
         except Exception as error:
             response = response_of(error, scope)
+        add_headers(scope, scope["app"].service.settings, response.raw_headers)
         await response(scope, receive, send)

@@ -3,10 +3,14 @@
 Values come from the constructor, then from the environment (`AGENTKIT_BODY_SIZE=2000000`). Times are seconds, sizes bytes.
 """
 
+import re
 from typing import Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?", re.ASCII)
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9a-fA-F:.]+\]?", re.ASCII)
 
 
 class Settings(BaseSettings):
@@ -38,8 +42,46 @@ class Settings(BaseSettings):
     wait_timeout: float = Field(default=30.0, gt=0)
     """Seconds that `?wait=` may ask for."""
 
+    # browsers
     allowed_origins: tuple[str, ...] = ()
-    """Sites whose pages may open sockets, beside our own page: `https://example.org`. Any page could, if browsers were asked."""
+    """Sites whose pages may speak to the server, beside our own page: `["https://example.org"]`. Any page could, if browsers were asked."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names of the server in URLs: `["agents.example.org", "*.example.net"]`. Without any, and without authentication, a server is for
+    its own machine and goes by its names only: a page's own name may be pointed at 127.0.0.1."""
+    cors_headers: tuple[str, ...] = ()
+    """Headers that other sites' pages may send, beside what the protocol needs."""
+
+    # who came with a ticket
+    ticket_timeout: float = Field(default=30.0, gt=0, le=300.0)
+    """Seconds in which a ticket has to be used: a page does so at once. It stands in a URL, which others may see."""
+    session_timeout: float = Field(default=600.0, gt=0, le=86400.0)
+    """Seconds after a ticket's first use in which its feed may be opened again. Then the page gets a new ticket."""
+    cookie_timeout: float = Field(default=8 * 3600.0, gt=0, le=30 * 86400.0)
+    """Seconds that a page stays signed in: a working day."""
+
+    # bounds for each and for all, in this process; whoever is over one gets 429
+    connections: int = Field(default=10_000, gt=0)
+    """Feeds and sockets at once: at 20 KiB each, some 200 MB."""
+    connections_each: int = Field(default=100, gt=0)
+    """The same for one identity: tabs and devices of a person. A service that follows many threads does so over few sockets."""
+    unknown_sockets: int = Field(default=500, gt=0)
+    """Sockets at once that have not said who they are: who has a token never needs to wait behind who has none."""
+    runs: int = Field(default=1_000, gt=0)
+    """Runs at once, those that wait included: each holds a connection to a provider, and what it has said."""
+    runs_each: int = Field(default=50, gt=0)
+    """The same for one owner: one who starts too many costs the others nothing."""
+    threads_each: int = Field(default=1_000, gt=0)
+    """Threads of one owner with one agent: what a list can show, and a bound for what one can make the engine keep."""
+    subscriptions: int = Field(default=32, gt=0)
+    """Topics of one socket."""
+    frame_rate: float = Field(default=20.0, gt=0)
+    """Frames a second from one socket, over time: far more than people make. Over it: closed with 4006."""
+    frame_burst: int = Field(default=40, gt=0)
+    """Frames at once from one socket."""
+    stream_age: float = Field(default=3600.0, gt=0)
+    """Seconds, ± 10 %, after which a feed or socket is asked to come back with its cursor: it finds new servers, keys and rights."""
+    recheck: float = Field(default=30.0, gt=0)
+    """Seconds between two looks whether those who watch still may: a right that was taken away ends streams so late."""
 
     # readers
     exposure: Literal["full", "summary", "none"] = "full"
@@ -68,6 +110,28 @@ class Settings(BaseSettings):
     """Seconds that runs may go on after SIGTERM; then they are cancelled and say so."""
     farewell_timeout: float = Field(default=3.0, gt=0)
     """Seconds for watchers to take their farewell; then their connections are dropped."""
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _plain_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Keep origins as browsers write them."""
+        for origin in value:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    "an origin is https://name or https://name:port, without a path; * would let every page in"
+                )
+        return tuple(origin.lower() for origin in value)
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _plain_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Keep hosts without ports."""
+        for host in value:
+            if not _HOST.fullmatch(host):
+                raise ValueError(
+                    "a host is a name or an address without a port; *.name stands for all below it"
+                )
+        return tuple(host.lower().removeprefix("[").removesuffix("]") for host in value)
 
     @field_validator("retry_ms")
     @classmethod

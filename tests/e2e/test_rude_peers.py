@@ -132,7 +132,7 @@ async def test_300_heads_that_never_end_are_closed_and_others_are_served(server:
 
 async def test_a_head_that_comes_late_is_told_so(server: Running) -> None:
     with Raw(server.port) as peer:
-        peer.send("GET /healthz HTTP/1.1\r\nhost: x\r\n")
+        peer.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n")
 
         answer = peer.read_all()
 
@@ -141,7 +141,7 @@ async def test_a_head_that_comes_late_is_told_so(server: Running) -> None:
     assert json.loads(body)["code"] == "request_timeout"
 
 
-@pytest.mark.parametrize("first", ["", "\r\n", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"])
+@pytest.mark.parametrize("first", ["", "\r\n", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"])
 async def test_a_connection_that_says_nothing_more_is_closed(server: Running, first: str) -> None:
     with Raw(server.port) as peer:
         peer.send(first)
@@ -203,7 +203,7 @@ async def test_a_body_that_comes_late_is_told_so_and_starts_nothing(server: Runn
     path = "/v1/agents/quick/threads/late/runs"
     with Raw(server.port) as peer:
         peer.send(
-            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 20\r\n\r\n"
+            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 20\r\n\r\n"
         )
         peer.send('{"input"')
 
@@ -232,7 +232,7 @@ async def test_a_body_that_is_too_large_is_refused_and_the_client_reads_why(serv
 async def test_a_refused_body_without_end_is_not_read_for_ever(server: Running) -> None:
     with Raw(server.port) as peer:
         peer.send(
-            "POST /v1/agents/quick/threads/endless/runs HTTP/1.1\r\nhost: x\r\n"
+            "POST /v1/agents/quick/threads/endless/runs HTTP/1.1\r\nhost: localhost\r\n"
             "content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
         )
         chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
@@ -247,7 +247,7 @@ async def test_a_length_that_lies_harms_only_its_sender(server: Running) -> None
     with Raw(server.port) as peer:
         body = '{"input":"hello"}'
         peer.send(
-            "POST /v1/agents/quick/threads/lies/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            "POST /v1/agents/quick/threads/lies/runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             f"content-length: 5\r\n\r\n{body}"
         )
 
@@ -280,7 +280,7 @@ async def test_what_is_not_http_is_a_400(server: Running, request_line: bytes) -
 async def test_a_handshake_that_cannot_be_read_is_answered(server: Running) -> None:
     with Raw(server.port) as peer:
         peer.send(
-            f"GET /v1/ws?{'x' * 9000} HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            f"GET /v1/ws?{'x' * 9000} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
             "sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         )
 
@@ -322,7 +322,7 @@ async def test_clients_that_leave_in_every_way_leave_nothing(server: Running) ->
                 case 2:
                     websocket(peer, "churn")
                 case _:
-                    peer.send("HEAD /v1/agents/quick/threads/churn/events HTTP/1.1\r\nhost: x\r\n\r\n")
+                    peer.send("HEAD /v1/agents/quick/threads/churn/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
                     peer.read_until(b"\r\n\r\n")
             if number % 3 == 0:
                 peer.socket.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER 0: a reset
@@ -337,7 +337,7 @@ async def test_a_replay_to_a_client_that_left_does_not_stop_the_server(server: R
 
 
 async def test_two_requests_in_one_packet_are_both_answered(server: Running) -> None:
-    one = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+    one = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with Raw(server.port) as peer:
         peer.send(one + one)
 
@@ -352,13 +352,13 @@ async def test_no_log_holds_a_query(server: Running, caplog: pytest.LogCaptureFi
         for target in ("/healthz", "/nothing", "/v1/ws", "/v1/agents/quick/threads/t1/events"):
             with Raw(server.port) as peer:
                 peer.send(
-                    f"HEAD {target}?token={canary} HTTP/1.1\r\nhost: x\r\nauthorization: {canary}\r\n\r\n"
+                    f"HEAD {target}?token={canary} HTTP/1.1\r\nhost: localhost\r\nauthorization: {canary}\r\n\r\n"
                 )
                 peer.read_until(b"\r\n\r\n")
         for target in ("/v1/ws", "/v1/none"):
             with Raw(server.port) as peer:
                 peer.send(
-                    f"GET {target}?token={canary} HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+                    f"GET {target}?token={canary} HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
                     "sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
                 )
                 peer.read_until(b"\r\n\r\n")

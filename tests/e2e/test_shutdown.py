@@ -58,7 +58,7 @@ def half_a_head(peer: Raw) -> None:
 
 def half_a_body(peer: Raw) -> None:
     peer.send(
-        "POST /v1/agents/quick/threads/t1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        "POST /v1/agents/quick/threads/t1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         'content-length: 99\r\n\r\n{"in'
     )
 
