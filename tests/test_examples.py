@@ -14,14 +14,19 @@ KEYLESS = {name: value for name, value in os.environ.items() if not name.endswit
 
 SAID = {
     "approval": '? delete {"path": "/etc/hosts"}: denied',
+    "custom_emitter": '"reasoning": "They want a number. "',
     "embed": "the last is run.finished",
     "subagents": "  historian: It was opened in 1607.",
     "tools": '[convert] ok: {"amount":125.0,"currency":"USD"}',
 }
 
 
+ELSEWHERE = {"fastapi_mount", "watch_ws"}
+"""Those that need a server: below, and in the tests of the clients."""
+
+
 def test_every_example_is_tried() -> None:
-    assert {path.stem for path in FOLDER.glob("*.py")} - {"embed_fastapi"} >= set(SAID)
+    assert {path.stem for path in FOLDER.glob("*.py")} - ELSEWHERE == set(SAID)
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -44,7 +49,7 @@ def test_an_example_runs_without_a_key(name: str) -> None:
 async def test_agents_live_under_a_prefix_of_a_fastapi_application(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ.keys() - KEYLESS.keys():
         monkeypatch.delenv(name)
-    app = runpy.run_path(str(FOLDER / "embed_fastapi.py"))["app"]
+    app = runpy.run_path(str(FOLDER / "fastapi_mount.py"))["app"]
 
     async with lifespan(app):
         async with client(app) as http:

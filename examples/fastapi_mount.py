@@ -1,7 +1,7 @@
 """Agents inside a FastAPI application: your own routes beside the feeds. Runs without a key.
 
     pip install fastapi
-    uvicorn --app-dir examples embed_fastapi:app
+    uvicorn --app-dir examples fastapi_mount:app
     curl http://127.0.0.1:8000/ask -H 'content-type: application/json' -d '{"question": "Hello"}'
     curl -N 'http://127.0.0.1:8000/agents/v1/agents/assistant/threads/main/events?after=earliest'
 
