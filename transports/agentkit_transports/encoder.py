@@ -172,7 +172,7 @@ class Encoder(Protocol):
 
 
 PROTOCOLS: Final[dict[str, Callable[[Topic, View], Encoder]]] = {
-    "native": lambda _, view: NativeSSE(named=view.named),
+    "native": lambda _, view: NativeSSE(named=view.named, exposure=view.exposure),
     "native.socket": lambda topic, _: NativeSocket(topic.path),
     "ai_sdk": lambda _, view: UIMessageStream.of(view.options),
     "ag_ui": lambda topic, view: AGUI(Options.of(topic.thread, view.options)),

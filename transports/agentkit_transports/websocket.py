@@ -239,6 +239,8 @@ class _Conversation:
         }
         await self._send(ok(action.rid, data))
         if start.gap is not None:
+        if view.exposure != "full":  # numbers are skipped then
+            data["exposure"] = view.exposure
             await self._send(PROTOCOLS[view.protocol](start.topic, view).gap(start.gap, start.cursor))
         on_end = partial(self._on_end, action.topic)
         self._readers[action.topic] = self._hub.attach(start, view, self._outlet, on_end, has_ended=has_ended)

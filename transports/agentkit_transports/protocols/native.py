@@ -20,13 +20,15 @@ BEAT: Final = encode_comment()
 class NativeSSE:
     """Records as frames of `text/event-stream`: `id:`, `event:`, one `data:` line. Without state: any record stands alone."""
 
-    __slots__ = ("named",)
+    __slots__ = ("exposure", "named")
 
     folds: Final = False
 
-    def __init__(self, *, named: bool = True) -> None:
+    def __init__(self, *, named: bool = True, exposure: str = "full") -> None:
         self.named = named
         """False leaves out `event:`, so that one `onmessage` gets everything."""
+        self.exposure = exposure
+        """How much of the reasoning the reader gets; less than `full` is told in the hello, for then numbers are skipped."""
 
     def start(self) -> object:
         """Return the state before the first record: nothing is kept."""
@@ -69,6 +71,8 @@ class NativeSSE:
             "head": head,
             "resumed": resumed,
         }
+        if self.exposure != "full":
+            data["exposure"] = self.exposure
         return _control("stream.hello", data, id=after.id, retry=retry_ms)
 
     def gap(self, gap: Gap, after: Cursor) -> bytes:
