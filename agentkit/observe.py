@@ -12,6 +12,7 @@ from typing import Final
 
 from agentkit.content import Message, Origin, ToolResultBlock, Usage
 from agentkit.model import ModelRequest
+from agentkit.redaction import Redact
 
 logger = logging.getLogger("agentkit")
 
@@ -34,6 +35,8 @@ class RunSight:
     error: BaseException | None = None
     usage: Usage = field(default_factory=Usage)
     steps: int = 0
+    redact: Redact | None = None
+    """The run's hook: who keeps what was said asks it first (`agentkit.redaction.redacted_message`)."""
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ class Run:
         self._misfits = 0
         self._model_step: ModelStep | None = None
         self._calls: StepCalls | None = None
-        sight = RunSight(self.id, spec.agent, spec.thread, spec.owner, spec.depth)
+        sight = RunSight(self.id, spec.agent, spec.thread, spec.owner, spec.depth, redact=spec.redact)
         self._watch = Watch(sight, spec.observers)
 
     def cancel(self, reason: str = "", *, mode: CancelMode = "now") -> None:

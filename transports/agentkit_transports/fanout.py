@@ -8,7 +8,7 @@ Grounds: design.md §8.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from agentkit.log import Tail, Topic
 from agentkit_transports.encoder import PROTOCOLS, View
@@ -49,6 +49,11 @@ class Fanout:
             frames = Frames(view, encoder, self.tail, shared.settings, shared.stats, is_cached=is_cached)
             group = self._groups[view] = Group(self.topic, self.tail, frames, shared, self._lose)
         return group
+
+    def readers(self) -> Iterator[tuple[View, Collection[Reader]]]:
+        """Yield the readers of each view."""
+        for view, group in self._groups.items():
+            yield view, group.readers
 
     def _lose(self, group: Group) -> None:
         del self._groups[group.frames.view]

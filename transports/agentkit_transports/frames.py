@@ -98,7 +98,9 @@ class Frames:
             behind: how many records there are from the reader's place to the log's end.
         """
         if self._merges(behind):
+            whole = len(records)
             records, is_kept = merge(records), False
+            self._stats.merged += whole - len(records)
         view, room = self.view, self._room
         frames: list[bytes] = []
         size = told = seq = 0

@@ -7,9 +7,10 @@ Grounds: design.md §6, §7.
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol
 
 from agentkit.log import EARLIEST, NOW, Cursor, EventLog, Gap, Tail, Topic
 from agentkit_transports.encoder import View
@@ -20,7 +21,7 @@ from agentkit_transports.reader import EndReason, Reader, Shared
 from agentkit_transports.settings import HubSettings, HubStats
 from agentkit_transports.wheel import Wheel
 
-__all__ = ["Connection", "EndReason", "Hub", "HubSettings", "HubStats", "Reader", "Start"]
+__all__ = ["Census", "Connection", "EndReason", "Hub", "HubSettings", "HubStats", "Reader", "Start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,23 @@ class Start:
     """True where an id was given and everything after it can be had."""
 
 
+@dataclass(slots=True)
+class Census:
+    """Who reads, at one moment."""
+
+    connections: Counter[str]
+    """By transport."""
+    readers: Counter[str] = field(default_factory=Counter)
+    """By protocol: a socket may have several."""
+    lags: list[int] = field(default_factory=list)
+    """Records between each reader's place and the end of its log."""
+
+
 class Connection(Protocol):
     """What a drain speaks to: one SSE stream or one socket."""
+
+    transport: ClassVar[str]
+    """`sse` or `websocket`."""
 
     def farewell(self) -> None:
         """Begin to say goodbye and to close; returns at once. The client comes back with its cursor."""
@@ -85,6 +101,15 @@ class Hub:
         """How many topics have readers."""
         return len(self._fanouts)
 
+    def census(self) -> "Census":
+        """Count connections and readers, and how far behind they are: a walk over all of them, for who looks now and then."""
+        out = Census(Counter(one.transport for one in self._connections))
+        for fanout in self._fanouts.values():
+            for view, readers in fanout.readers():
+                out.readers[view.protocol] += len(readers)
+                out.lags += [max(0, fanout.tail.head - reader.seq) for reader in readers]
+        return out
+
     @property
     def is_idle(self) -> bool:
         """True where nothing is left of any reader: no topic, no timer, no connection."""
@@ -106,6 +131,7 @@ class Hub:
             end = Cursor(tail.epoch, tail.head)
             return Start(topic, tail, end, tail.head, None, end, resumed=False)
         if tail.holds(cursor):
+            self.stats.replays += 1
             return Start(topic, tail, cursor, tail.head, None, cursor, resumed=True)
         page = await self.log.read(topic, cursor, 1)
         if page.gap is not None and page.gap.reason == "deleted":  # who comes later begins anew
@@ -120,6 +146,7 @@ class Hub:
         if page.gap is not None:
             self.stats.gaps += 1
         resumed = page.gap is None and cursor != EARLIEST
+        self.stats.replays += resumed
         return Start(topic, tail, after, page.head, page.gap, place, resumed=resumed)
 
     def attach(

@@ -47,3 +47,7 @@ class HubStats:
     gaps: int = 0
     cuts: int = 0
     """Readers that did not keep up."""
+    replays: int = 0
+    """Readers that came back with a cursor and were given all that followed it."""
+    merged: int = 0
+    """Records that went into another one, for readers far behind that asked for it."""

@@ -29,7 +29,7 @@ socket routes are best reached by a small ASGI function in front of the Starlett
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from agentkit.log import Cursor, EventLog, Topic
 from agentkit_transports.asgi import Receive, Scope, Send
@@ -95,6 +95,8 @@ class SSEFeed:
     """One stream's body. Made by `open_feed`; run once."""
 
     __slots__ = ("_has_ended", "_hub", "_outlet", "_over", "_start", "_view", "_waiting")
+
+    transport: ClassVar[str] = "sse"
 
     def __init__(self, hub: Hub, start: Start, view: View, *, has_ended: bool) -> None:
         self._hub = hub

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Coroutine, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from agentkit.content import JsonValue
 from agentkit.errors import EngineError
@@ -95,6 +95,8 @@ class _Conversation:
         "_session",
         "_waiting",
     )
+
+    transport: ClassVar[str] = "websocket"
 
     def __init__(
         self, backend: Backend, limits: SessionLimits, identity: Identity | None, scope: Scope, send: Send
@@ -237,10 +239,10 @@ class _Conversation:
             "head": start.head,
             "resumed": start.resumed,
         }
-        await self._send(ok(action.rid, data))
-        if start.gap is not None:
         if view.exposure != "full":  # numbers are skipped then
             data["exposure"] = view.exposure
+        await self._send(ok(action.rid, data))
+        if start.gap is not None:
             await self._send(PROTOCOLS[view.protocol](start.topic, view).gap(start.gap, start.cursor))
         on_end = partial(self._on_end, action.topic)
         self._readers[action.topic] = self._hub.attach(start, view, self._outlet, on_end, has_ended=has_ended)

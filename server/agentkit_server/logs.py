@@ -1,0 +1,192 @@
+"""Logs: a line for each run, step and call that ends, and who a line is about, as fields that a machine reads.
+
+Every line that is written while a run is at work, also a tool's own, has `run`, `thread`, `agent` and `owner`. What was said is in no line
+unless `content=True`, and then only as the run's redact hook lets it be seen. An error is told by its code, never by its words.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from agentkit.content import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentkit.errors import AgentKitError
+from agentkit.observe import CallSight, Observer, RunSight, StepSight
+from agentkit.redaction import redacted_message
+
+LogFormat: TypeAlias = Literal["text", "json"]
+
+FIELDS: Final = ("run", "thread", "agent", "owner")
+"""Whom a line is about."""
+
+logger = logging.getLogger("agentkit.runs")
+
+_about: ContextVar[dict[str, str]] = ContextVar("agentkit_log_fields", default={})  # noqa: B039 - never changed in place
+_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+"""What every record has; anything else came by `extra`."""
+
+
+class RunLog(Observer):
+    """Writes a line where a run, a step or a call ends, at INFO (the run) and DEBUG, and lends its fields to every line meanwhile."""
+
+    def __init__(self, *, content: bool = False) -> None:
+        """Args: content: write what was said too, as far as the run's redact hook lets it be seen."""
+        self._content = content
+
+    def run(self, sight: RunSight) -> AbstractContextManager[object]:
+        """Write a line where the run ends."""
+        return self._run(sight)
+
+    @contextmanager
+    def _run(self, sight: RunSight) -> Iterator[None]:
+        about = {"run": sight.run, "thread": sight.thread, "agent": sight.agent, "owner": sight.owner}
+        token = _about.set(about)
+        try:
+            yield
+            usage = sight.usage
+            _say(
+                logging.INFO,
+                f"run {sight.end or 'failed'}",
+                {
+                    "end": sight.end or "failed",
+                    "error": _code(sight.error),
+                    "seconds": round(sight.ended - sight.began, 3),
+                    "steps": sight.steps,
+                    "input_tokens": usage.input_tokens,
+                    "output_tokens": usage.output_tokens,
+                    "reasoning_tokens": usage.reasoning_tokens,
+                },
+            )
+        finally:
+            _about.reset(token)
+
+    def step(self, sight: StepSight) -> AbstractContextManager[object]:
+        """Write a line where the model has answered."""
+        return self._step(sight)
+
+    @contextmanager
+    def _step(self, sight: StepSight) -> Iterator[None]:
+        yield
+        said: dict[str, Any] = {
+            "step": sight.step,
+            "provider": sight.origin.provider,
+            "model": sight.origin.model,
+            "finish": sight.finish,
+            "error": _code(sight.error),
+            "seconds": round(sight.ended - sight.began, 3),
+        }
+        if self._content:
+            said["request"] = _words(sight.run, sight.request.messages[-1]) if sight.request.messages else ""
+            said["answer"] = _words(sight.run, sight.answer) if sight.answer is not None else ""
+        _say(logging.DEBUG, "step ended", said)
+
+    def call(self, sight: CallSight) -> AbstractContextManager[object]:
+        """Write a line where the tool has ended."""
+        return self._call(sight)
+
+    @contextmanager
+    def _call(self, sight: CallSight) -> Iterator[None]:
+        yield
+        status = sight.result.status if sight.result is not None else "interrupted"
+        said: dict[str, Any] = {
+            "step": sight.step,
+            "call": sight.call,
+            "tool": sight.name,
+            "status": status,
+            "seconds": round(sight.ended - sight.began, 3),
+        }
+        if self._content:
+            use = ToolUseBlock(sight.call, sight.name, sight.input)
+            said["input"] = _words(sight.run, Message("assistant", (use,)))
+            if sight.result is not None:
+                said["result"] = _words(sight.run, Message("tool", (sight.result,)))
+        _say(logging.DEBUG, f"tool {status}", said)
+
+
+def _say(level: int, message: str, fields: dict[str, Any]) -> None:
+    if logger.isEnabledFor(level):
+        logger.log(level, message, extra={k: v for k, v in fields.items() if v not in ("", None)})
+
+
+def _code(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    return error.code if isinstance(error, AgentKitError) else type(error).__name__
+
+
+def _words(run: RunSight, message: Message) -> str:
+    out: list[str] = []
+    for block in redacted_message(run.redact, message).content:
+        match block:
+            case TextBlock():
+                out.append(block.text)
+            case ThinkingBlock():
+                out.append(f"<thinking>{block.thinking}</thinking>")
+            case RefusalBlock():
+                out.append(block.refusal)
+            case ToolUseBlock():
+                out.append(f"{block.name}({block.input})")
+            case ToolResultBlock():
+                out.append(block.text)
+            case _:
+                out.append(f"<{block.type}>")
+    return "\n".join(out)
+
+
+class About(logging.Filter):
+    """Puts the fields of the run at work into every record that passes. It lets all pass."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the fields; what a record says itself stands."""
+        for name, value in _about.get().items():
+            record.__dict__.setdefault(name, value)
+        return True
+
+
+class JSONFormatter(logging.Formatter):
+    """One JSON object a line: `time`, `level`, `logger`, `message`, the run's fields, what `extra` brought, and `error` with its trace."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        out: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name, value in record.__dict__.items():
+            if name not in _STANDARD and name not in out and value != "":
+                out[name] = value
+        if record.exc_info:
+            out["trace"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            out["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(out, ensure_ascii=False, default=str, separators=(",", ":"))
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people: time, level, logger, message, and behind it whom it is about."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """Return the line without a trace."""
+        fields = {k: v for k, v in record.__dict__.items() if k not in _STANDARD and v != ""}
+        line = super().formatMessage(record)
+        return " ".join([line, *(f"{name}={value}" for name, value in fields.items())])
+
+
+def configure_logging(form: LogFormat = "text", *, level: int | str = logging.WARNING) -> None:
+    """Write the process's logs to stderr in this form. For a server of ours; an application of your own configures its logging itself."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JSONFormatter() if form == "json" else TextFormatter())
+    handler.addFilter(About())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
