@@ -6,10 +6,12 @@ without authentication, unless told so.
 
 import ipaddress
 import logging
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
 
+import anyio
 import typer
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
@@ -37,6 +39,7 @@ from agentkit_server.local import add_local
 from agentkit_server.serve import listen, make_server, url_of
 from agentkit_server.settings import Settings
 from agentkit_server.terminal.command import chat_command
+from agentkit_server.workers import Supervisor, check_workers, command_again, inherited_socket
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("chat")(chat_command)
@@ -73,6 +76,9 @@ def serve(
             help="Keep them elsewhere: memory://, sqlite:///path, redis://host:port/db.",
         ),
     ] = "",
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes behind the port. They share the engine.")
+    ] = 1,
     insecure_no_auth: Annotated[
         bool, typer.Option("--insecure-no-auth", help="Listen to other machines although anybody may come.")
     ] = False,
@@ -89,9 +95,11 @@ def serve(
             raise ConfigurationError("--base-url goes with --model")
         if dialect and not replay:
             raise ConfigurationError("--dialect goes with --replay")
+        check_workers(workers, engine)
         directory = all_agents(model, base_url, replay or [], dialect)
         settings = read_settings()
-        listener = listen(host, port, settings)
+        inherited = inherited_socket()
+        listener = inherited or listen(host, port, settings)
         try:
             kept = open_engine(engine) if engine else SQLiteEngine(data / "agentkit.db")
         except AgentKitError:
@@ -101,12 +109,23 @@ def serve(
         typer.echo(f"agentkit: {error}", err=True)
         raise typer.Exit(1) from None
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if workers > 1 and inherited is None:
+        anyio.run(kept.aclose)  # it can be opened: more the parent did not want to know
+        say_where(listener)
+        Supervisor(workers, command_again(), listener).run()
+        return
     application = create_app(directory, engine=kept, settings=settings, auth=auth)
     application.on_close(kept.aclose)
     server = make_server(application, settings)
+    if inherited is None:
+        say_where(listener)
+    server.run(sockets=[listener])
+
+
+def say_where(listener: socket.socket) -> None:
+    """Print the address."""
     typer.echo(f"agentkit is at {url_of(listener)}")
     sys.stdout.flush()
-    server.run(sockets=[listener])
 
 
 @app.command()
