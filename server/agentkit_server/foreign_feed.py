@@ -7,10 +7,13 @@ means what, and what becomes of a run whose client leaves, is the route's matter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from agentkit.log import EARLIEST, NOW, Cursor, Topic
+import anyio
+
+from agentkit.log import EARLIEST, NOW, Cursor, Record, Topic
 from agentkit_server.feed import FeedResponse
-from agentkit_server.service import RunOrder, Service, Started
+from agentkit_server.service import PAGE, RunOrder, Service, Started
 from agentkit_transports.encoder import View
+from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.sse import SSEFeed, open_feed
 
 OnLeave = Callable[[Started], Awaitable[None]]
@@ -58,6 +61,33 @@ async def run_feed(
         EngineError: the engine cannot be reached.
     """
     return FeedResponse(await _feed(service, topic, run, view, cursor))
+
+
+async def read_run(service: Service, topic: Topic, cursor: Cursor, take: Callable[[Record], bool]) -> None:
+    """Give each record that follows `cursor` to `take`, as it comes, until it returns True.
+
+    It waits for as long as there is no end; whoever calls has a scope that its client's leaving cancels.
+
+    Raises:
+        ProblemError: 503, records were lost before they were read.
+        EngineError: the engine cannot be reached.
+    """
+    tail = await service.engine.log.tail(topic)
+    woken = anyio.Event()
+    stop = tail.on_wake(lambda: woken.set())
+    try:
+        while True:
+            woken = anyio.Event()
+            page = await service.engine.log.read(topic, cursor, PAGE)
+            if page.gap is not None:
+                raise ProblemError(Problem(503, "gap", "a part of the answer was lost"))
+            if any(take(record) for record in page.records):
+                return
+            cursor = page.cursor
+            if not page.records:
+                await woken.wait()
+    finally:
+        stop()
 
 
 async def cancel_on_leave(service: Service, topic: Topic, started: Started) -> None:

@@ -3,6 +3,7 @@
 It speaks no HTTP; what it refuses is a `ProblemError`. Whose thread it is, and who may do what, was decided before: in `access`.
 """
 
+import copy
 import logging
 import re
 import time
@@ -16,6 +17,7 @@ from agentkit.approvals import approval_id
 from agentkit.background import Work, spawn
 from agentkit.content import JsonValue
 from agentkit.engine import Engine, Signal
+from agentkit.engines.memory import MemoryEngine
 from agentkit.errors import AlreadyStarted, ConfigurationError, ThreadBusy
 from agentkit.history import RunRecord
 from agentkit.input import Input
@@ -87,6 +89,18 @@ class Service:
         """Seconds since the epoch: what tokens count by."""
         self.draining = False
         self._runs: dict[str, tuple[AgentRun, Work]] = {}
+        self._is_fleeting = False
+
+    def fleeting(self) -> "Service":
+        """Return a service of the same agents for one request without a thread: what it keeps is gone with it, and no list shows it.
+
+        A drain of this service waits for its runs too.
+        """
+        other = copy.copy(self)
+        engine = MemoryEngine()
+        other.engine, other.hub = engine, Hub(engine.log, settings=self.hub.settings)
+        other._is_fleeting = True
+        return other
 
     @property
     def going(self) -> int:
@@ -322,7 +336,7 @@ class Service:
             raise ProblemError(
                 Problem(503, "agent_unavailable", entry.note or "not available", field="agent")
             )
-        return entry.agent
+        return entry.agent.bind(self.engine) if self._is_fleeting else entry.agent
 
 
 def failure(record: RunRecord) -> Problem | None:
