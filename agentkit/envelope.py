@@ -8,8 +8,7 @@ Grounds: design.md §5, §7 (envelope).
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from agentkit.content import Usage, plain, valid_text
 from agentkit.errors import ConfigurationError, quote
@@ -24,6 +23,9 @@ from agentkit.events import (
     ToolResult,
 )
 from agentkit.log import MAX_RECORD, Draft, Topic
+from agentkit.stencils import Stencils, timestamp
+
+__all__ = ["MAX_CUSTOM", "draft_all", "encode", "timestamp"]
 
 MAX_CUSTOM = MAX_RECORD - 1024
 """Bytes of an application event's data: a record's, less room for the envelope."""
@@ -31,6 +33,8 @@ _COMMON = frozenset({"run", "step", "time", "parent", "block"})
 _IN_PROCESS = frozenset({"error"})
 _SPLIT_AT = 15 * 1024
 """Characters of a delta in one record: at four bytes each, or escaped, it stays under `MAX_RECORD`."""
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def encode(value: object) -> bytes:
@@ -40,7 +44,7 @@ def encode(value: object) -> bytes:
         ConfigurationError: it is not JSON (NaN, infinity, a foreign type).
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
     except (ValueError, TypeError, RecursionError) as error:
         raise ConfigurationError(f"event data is not JSON: {quote(str(error))}") from None
     return valid_text(text).encode()
@@ -49,10 +53,24 @@ def encode(value: object) -> bytes:
 def draft_all(topic: Topic, events: Iterable[Event], *, expose_state: bool = False) -> list[Draft]:
     """Return the drafts of `events`, in order."""
     drafts: list[Draft] = []
+    stencilled = _stencils.draft
     for event in events:
+        draft = stencilled(topic, event)
+        if draft is not None:
+            drafts.append(draft)
+            continue
         for name, kind, data in _wire(event, expose_state=expose_state):
             drafts.append(_draft(topic, event, name, kind, data))
     return drafts
+
+
+def _draft_whole(topic: Topic, event: Event) -> Draft:
+    """Return the one draft of an event that is not split."""
+    [(name, kind, data)] = _wire(event, expose_state=False)
+    return _draft(topic, event, name, kind, data)
+
+
+_stencils = Stencils(_draft_whole)
 
 
 def _draft(topic: Topic, event: Event, name: str, kind: str, data: Any) -> Draft:
@@ -78,11 +96,6 @@ def _draft(topic: Topic, event: Event, name: str, kind: str, data: Any) -> Draft
     return Draft(name, kind, run, event.step, block, event.time, body, terminal)
 
 
-def timestamp(time: float) -> str:
-    """Return seconds since the epoch as RFC 3339 in UTC, with milliseconds."""
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _wire(event: Event, *, expose_state: bool) -> Iterator[tuple[str, str, Any]]:
     """Yield type, kind and data of each record that `event` becomes."""
     match event:
@@ -106,17 +119,27 @@ def _wire(event: Event, *, expose_state: bool) -> Iterator[tuple[str, str, Any]]
             )
         case _:
             data = {
-                field.name: _member(getattr(event, field.name))
-                for field in fields(event)
-                if field.name not in _COMMON
-                and field.name not in _IN_PROCESS
-                and getattr(event, field.name) is not None
+                name: _member(value)
+                for name in _members(event)
+                if (value := getattr(event, name)) is not None
             }
             if event.type.endswith(".delta") and isinstance(data.get("text"), str):
                 for piece in _pieces(data["text"]):
                     yield event.type, "", {**data, "text": piece}
             else:
                 yield event.type, "", _fit(event, data)
+
+
+_names: dict[type, tuple[str, ...]] = {}
+
+
+def _members(event: Event) -> tuple[str, ...]:
+    """Return the names of what an event tells besides what all tell; looked up once a kind of event."""
+    names = _names.get(type(event))
+    if names is None:
+        told = (f.name for f in fields(event) if f.name not in _COMMON and f.name not in _IN_PROCESS)
+        names = _names[type(event)] = tuple(told)
+    return names
 
 
 def _member(value: object) -> Any:

@@ -35,9 +35,9 @@ class Topic(NamedTuple):
         return f"agents/{self.agent}/threads/{self.thread}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
-    """An event on its way into a log: encoded, not yet numbered."""
+    """An event on its way into a log: encoded, not yet numbered. Unfrozen, as freezing costs a microsecond a delta: treat it as immutable."""
 
     type: str
     """As on the wire: `reasoning`, `text.delta`, …"""
@@ -55,9 +55,9 @@ class Draft:
     """True for the record that ends its run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
-    """One numbered entry of a log."""
+    """One numbered entry of a log. Unfrozen, as freezing costs a microsecond a delta: treat it as immutable."""
 
     epoch: str
     seq: int
