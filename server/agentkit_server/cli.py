@@ -1,4 +1,4 @@
-"""The command `agentkit`: `agentkit serve`, and `agentkit chat` of `terminal`.
+"""The command `agentkit`: `agentkit serve`, and `chat` and `watch` of `terminal`.
 
 It puts agents together from its options, prints the address and serves. What it may not do is listen to others than this machine
 without authentication, unless told so.
@@ -38,11 +38,12 @@ from agentkit_server.local import NAME as LOCAL
 from agentkit_server.local import add_local
 from agentkit_server.serve import listen, make_server, url_of
 from agentkit_server.settings import Settings
-from agentkit_server.terminal.command import chat_command
+from agentkit_server.terminal.command import chat_command, watch_command
 from agentkit_server.workers import Supervisor, check_workers, command_again, inherited_socket
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("chat")(chat_command)
+app.command("watch")(watch_command)
 
 
 @app.callback()

@@ -1,5 +1,6 @@
 """`agentkit chat` as a person and as a pipe use it: a real process, a real terminal."""
 
+import json
 import os
 import pty
 import re
@@ -11,12 +12,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from e2e.page_app import ANSWER
 
 pytestmark = pytest.mark.e2e
 
-COMMAND = [str(Path(sys.executable).with_name("agentkit")), "chat"]
+AGENTKIT = str(Path(sys.executable).with_name("agentkit"))
+COMMAND = [AGENTKIT, "chat"]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -103,9 +107,9 @@ def test_one_message_stopped_with_control_c_keeps_what_came() -> None:
         assert screen.process.wait(10) == 130
 
 
-def run(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, typed: str = "", command: str = "chat") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments], input=typed, capture_output=True, text=True, timeout=30, check=False
+        [AGENTKIT, command, *arguments], input=typed, capture_output=True, text=True, timeout=30, check=False
     )
 
 
@@ -160,3 +164,45 @@ def test_a_signal_from_outside_stops_a_piped_answer() -> None:
 
         assert process.wait(10) == 130
     assert "I am a scripted agent: I always say this".startswith((first + rest).rstrip("\n")[:40])
+
+
+def test_an_agent_on_a_server_answers_as_one_here(quick_url: str) -> None:
+    done = run(f"{quick_url}v1/agents/quick", "hello", "--thread", "from-a-terminal")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{ANSWER}\n", "")
+
+
+def test_a_run_on_a_server_is_watched_from_its_begin(quick_url: str) -> None:
+    run(f"{quick_url}v1/agents/quick", "hello", "--thread", "watched")
+    runs = json.loads(urlopen(f"{quick_url}v1/agents/quick/threads/watched/runs").read())["runs"]
+    feed = f"{quick_url}v1/agents/quick/threads/watched/events?run={runs[0]['run']}&after=earliest"
+
+    text = run(feed, command="watch")
+    records = run(feed, "--json", "--transport", "websocket", command="watch")
+
+    assert (text.returncode, text.stdout, text.stderr) == (0, f"{ANSWER}\n", "")
+    types = [json.loads(line)["type"] for line in records.stdout.splitlines()]
+    assert (records.returncode, types[0], types[-1]) == (0, "run.started", "run.finished")
+    assert "reasoning" in types
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        ("watch", ("v1/agents/nobody/threads/t",), "no such agent"),
+        ("watch", ("v1/agents/quick",), "thread"),
+        ("watch", ("v1/agents/quick/threads/t", "--transport", "pigeon"), "auto or sse or websocket"),
+        ("chat", ("v1/agents/nobody", "hello"), "no such agent"),
+        ("chat", ("v1/agents/quick", "hello", "--system", "Be brief."), "of its own|its own system prompt"),
+    ],
+    ids=["agent", "no thread", "transport", "chat agent", "system"],
+)
+def test_what_a_server_refuses_is_told_in_a_line(
+    quick_url: str, command: str, arguments: tuple[str, ...], message: str
+) -> None:
+    done = run(quick_url + arguments[0], *arguments[1:], command=command)
+
+    assert done.returncode == 1
+    assert re.search(message, done.stderr)
+    assert done.stderr.startswith("agentkit: ")
+    assert done.stderr.count("\n") == 1

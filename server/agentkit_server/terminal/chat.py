@@ -7,33 +7,39 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import Final
 
 from rich.console import Console
 
 from agentkit.agent import Agent
 from agentkit.envelope import draft_all
 from agentkit.errors import AgentKitError, RunCancelled
-from agentkit.events import Event, ToolApprovalRequested
+from agentkit.events import TERMINAL_TYPES, Event, ToolApprovalRequested
 from agentkit.log import Topic
 from agentkit.thread_run import AgentRun
-from agentkit_server.terminal.view import PlainView, TerminalView, View
+from agentkit_server.terminal.stream import flushed
+from agentkit_server.terminal.view import PlainView, TerminalView, View, clean
+from agentkit_transports.clients import RemoteAgent, RemoteRun
 
 OK: Final = 0
 FAILED: Final = 1
 STOPPED: Final = 130
 """What a shell says of a program that Ctrl-C ended."""
 
-_THREAD: Final = "main"
+_TOPIC: Final = Topic("", "chat", "main")
+"""What a view does not look at; only records have to name one."""
 
 
-def chat(agent: Agent, message: str, *, is_reasoning_kept: bool = False) -> int:
+def chat(
+    agent: Agent | RemoteAgent, message: str, *, thread: str = "main", is_reasoning_kept: bool = False
+) -> int:
     """Talk with an agent until the person leaves, or answer one message. Returns the exit status.
 
     Args:
-        agent: who answers.
+        agent: who answers, here or on a server.
+        thread: the conversation, on the server or in this process.
         message: the one message; "" asks for messages at a prompt, or reads one from a pipe.
         is_reasoning_kept: leave the reasoning on the screen.
     """
@@ -42,7 +48,7 @@ def chat(agent: Agent, message: str, *, is_reasoning_kept: bool = False) -> int:
     if console.is_terminal:
         view = TerminalView(console, is_reasoning_kept=is_reasoning_kept)
     else:
-        view = PlainView(_flushed(sys.stdout), _flushed(sys.stderr))
+        view = PlainView(flushed(sys.stdout), flushed(sys.stderr))
     if not message and not sys.stdin.isatty():
         message = sys.stdin.read().strip()
         if not message:
@@ -51,17 +57,9 @@ def chat(agent: Agent, message: str, *, is_reasoning_kept: bool = False) -> int:
     status = OK
     with asyncio.Runner() as runner:
         for said in [message] if message else _prompted(console):
-            status = runner.run(_answer(agent, said, view))
-        runner.run(agent.join(cancel=True))
+            status = runner.run(_answer(agent, thread, said, view))
+        runner.run(_leave(agent))
     return status if message else OK  # who left a prompt has done what there was to do
-
-
-def _flushed(stream: TextIO) -> Callable[[str], None]:
-    def write(text: str) -> None:
-        stream.write(text)
-        stream.flush()
-
-    return write
 
 
 def _prompted(console: Console) -> Iterator[str]:
@@ -83,31 +81,51 @@ def _prompted(console: Console) -> Iterator[str]:
             yield said
 
 
-async def _answer(agent: Agent, said: str, view: View) -> int:
+async def _leave(agent: Agent | RemoteAgent) -> None:
+    if isinstance(agent, Agent):
+        await agent.join(cancel=True)
+    else:
+        async with agent:  # it lets go of its connections
+            pass
+
+
+async def _answer(agent: Agent | RemoteAgent, thread: str, said: str, view: View) -> int:
     """Show one run from start to end. Returns the status that its end would give a shell."""
-    topic = Topic("", agent.name, _THREAD)
+    has_ended = False
     try:
-        run = await agent.start(said, thread=_THREAD)
+        run = await agent.start(said, thread=thread)
         with _stopping(run):
             async for event in run.event_stream:
-                for draft in draft_all(topic, [event]):
+                for draft in draft_all(_TOPIC, [event]):
                     view.show(json.loads(draft.body))
+                has_ended = event.type in TERMINAL_TYPES
                 await _decide(run, event)
     except RunCancelled:
         return STOPPED
-    except AgentKitError:
-        return FAILED  # its terminal event was shown
+    except AgentKitError as error:
+        if not has_ended:
+            view.close()
+            flushed(sys.stderr)(f"agentkit: {clean(str(error))}\n")
+        return FAILED
     finally:
         view.close()
     return OK
 
 
 @contextmanager
-def _stopping(run: AgentRun) -> Iterator[None]:
+def _stopping(run: AgentRun | RemoteRun) -> Iterator[None]:
     """Let Ctrl-C stop the run, and nothing else, while it goes on."""
     loop = asyncio.get_running_loop()
+    asked: list[asyncio.Task[None]] = []
+
+    def stop() -> None:
+        if isinstance(run, AgentRun):
+            run.cancel("Ctrl-C")
+        elif not asked:
+            asked.append(loop.create_task(run.cancel("Ctrl-C")))
+
     try:
-        loop.add_signal_handler(signal.SIGINT, run.cancel, "Ctrl-C")
+        loop.add_signal_handler(signal.SIGINT, stop)
     except NotImplementedError:  # not on this system: Ctrl-C then ends the program
         yield
         return
@@ -117,26 +135,35 @@ def _stopping(run: AgentRun) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-async def _decide(run: AgentRun, event: Event) -> None:
+async def _decide(run: AgentRun | RemoteRun, event: Event) -> None:
     """Ask the person about a call that waits. Where nobody can be asked, the answer is no."""
     if not isinstance(event, ToolApprovalRequested):
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        run.deny(event.approval, "nobody is there to ask")
+        await _say(run, event.approval, approved=False, reason="nobody is there to ask")
         return
-    _flushed(sys.stdout)("  Allow it? [y/N] ")
+    flushed(sys.stdout)("  Allow it? [y/N] ")
     reading = asyncio.ensure_future(_line())
     ending = asyncio.ensure_future(_ended(run))
     await asyncio.wait([reading, ending], return_when=asyncio.FIRST_COMPLETED)
     if reading.done() and reading.result().strip().lower() in ("y", "yes"):
-        run.approve(event.approval)
+        await _say(run, event.approval, approved=True)
     elif not ending.done():
-        run.deny(event.approval, "the person said no")
+        await _say(run, event.approval, approved=False, reason="the person said no")
     reading.cancel()
     ending.cancel()
 
 
-async def _ended(run: AgentRun) -> None:
+async def _say(run: AgentRun | RemoteRun, approval: str, *, approved: bool, reason: str = "") -> None:
+    if isinstance(run, AgentRun):
+        _ = run.approve(approval) if approved else run.deny(approval, reason)
+    elif approved:
+        await run.approve(approval)
+    else:
+        await run.deny(approval, reason)
+
+
+async def _ended(run: AgentRun | RemoteRun) -> None:
     """Return once a run has ended, however it did."""
     await run.begin().join()
 
