@@ -20,7 +20,10 @@ BEAT: Final = encode_comment("keep-alive")
 HELLO: Final = encode_comment("stream-open")
 DONE: Final = b"data: [DONE]\n\n"
 
-HEADERS: Final[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1", "cache-control": "no-cache"}
+HEADERS: Final[Mapping[str, str]] = {
+    "x-vercel-ai-ui-message-stream": "v1",
+    "cache-control": "no-cache, no-store",
+}
 """What the protocol wants of a response, beside its media type."""
 
 
@@ -105,6 +108,11 @@ class UIMessageStream:
     def beat(self) -> bytes:
         """Return a sign of life."""
         return BEAT
+
+
+def nothing_yet(message: str) -> bytes:
+    """Return a body that adds nothing to a message: what the run waits for is not complete."""
+    return _frame({"type": "start", "messageId": message}) + _frame({"type": "finish"}) + DONE
 
 
 def _frame(chunk: Mapping[str, JsonValue]) -> bytes:

@@ -1,0 +1,242 @@
+"""The AI SDK's chat transport: `useChat` and `DefaultChatTransport` talk to an agent without glue.
+
+A chat is a thread, a run is an assistant message of the run's id. A client that leaves stops nothing: it comes back to `…/stream`, which
+replays the message that is being made, or it asks `…/stop`. What a client sends back is not trusted (see `ui_messages`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agentkit.approvals import approval_id
+from agentkit.content import Block, JsonValue, Message, ToolUseBlock
+from agentkit.history import RunRecord
+from agentkit.log import EARLIEST, NOW, Topic
+from agentkit.options import RunOptions
+from agentkit.repair import open_calls
+from agentkit_server import rewind
+from agentkit_server.access import exposure_of, known, topic_of
+from agentkit_server.body import read_json
+from agentkit_server.feed import FeedResponse
+from agentkit_server.foreign_feed import run_feed, start_feed
+from agentkit_server.problems import Endpoint, JSONResponse
+from agentkit_server.service import ENDED, PAGE, RunOrder, Service
+from agentkit_server.ui_messages import (
+    Answer,
+    ChatRequest,
+    StopRequest,
+    UIMessage,
+    answers,
+    older,
+    read_messages,
+    results,
+    said,
+)
+from agentkit_transports.encoder import View
+from agentkit_transports.problem import Problem, ProblemError
+from agentkit_transports.protocols.ai_sdk import HEADERS, nothing_yet
+
+CHAT: Final = "/v1/ai-sdk/{agent}"
+"""Path of an agent's chats, as routes write it."""
+REGENERATE: Final = "regenerate-message"
+
+
+def routes(service: Service) -> Iterable[Route]:
+    """Return this room's routes."""
+    rooms = _Chats(service)
+    return [
+        Route(CHAT, Endpoint(rooms.send), methods=["POST"]),
+        Route(f"{CHAT}/{{chat}}/stream", Endpoint(rooms.resume), methods=["GET"]),
+        Route(f"{CHAT}/{{chat}}/stop", Endpoint(rooms.stop), methods=["POST"]),
+    ]
+
+
+class _Chats:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def send(self, request: Request) -> Response:
+        """Start a run for what the user said, or go on with one that waits for the client."""
+        service = self._service
+        settings = service.settings
+        body = await read_json(
+            request, ChatRequest, max_size=settings.body_size, max_depth=settings.json_depth
+        )
+        given = read_messages(body)
+        topic = await topic_of(request, service, "run", request.path_params["agent"], body.id)
+        records = await service.engine.threads.runs(topic)
+        last = given[-1] if given else None
+        if last is not None and last.role == "assistant" and body.trigger != REGENERATE:
+            return await self._go_on(request, topic, last, records)
+        order = await self._order(topic, body, given, records)
+        _, response = await start_feed(service, topic, order, self._view(request))
+        return _headed(response)
+
+    async def resume(self, request: Request) -> Response:
+        """Replay the message that is being made, and follow it; 204 where none is."""
+        service, names = self._service, request.path_params
+        topic = await topic_of(request, service, "read", names["agent"], names["chat"])
+        record = _active(await service.engine.threads.runs(topic))
+        if record is None:
+            return Response(status_code=204)
+        options: dict[str, str] = {}
+        if record.step:  # it has waited for a person
+            options["pauses"] = str(await self._pauses(topic, record.run))
+        if message := _message_of(record):
+            options["message"] = message
+        return _headed(await run_feed(service, topic, record.run, self._view(request, **options)))
+
+    async def stop(self, request: Request) -> Response:
+        """Stop the message that is being made; one that the client does not mean is left alone."""
+        service, names = self._service, request.path_params
+        topic = await topic_of(request, service, "cancel", names["agent"], names["chat"])
+        body = StopRequest()
+        if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+            settings = service.settings
+            body = await read_json(
+                request, StopRequest, max_size=settings.body_size, max_depth=settings.json_depth
+            )
+        record = _active(await service.engine.threads.runs(topic))
+        if record is None or body.activeStreamId not in (None, record.run):
+            return JSONResponse({"stopped": False})
+        await service.cancel(topic, record.run)
+        return JSONResponse({"stopped": True, "run": record.run})
+
+    # a new message
+
+    async def _order(
+        self, topic: Topic, body: ChatRequest, given: Sequence[UIMessage], records: Sequence[RunRecord]
+    ) -> RunOrder:
+        """Return the run that a message asks for: what the user says now, and the thread's own history before it."""
+        metadata: dict[str, JsonValue] = {}
+        replaces = self._replaced(body, records)
+        last = given[-1] if given else None
+        messages = await self._service.engine.threads.messages(topic)
+        input_: list[Block] | list[Message] = []
+        if body.trigger == REGENERATE and replaces:
+            input_ = list(rewind.question_of(messages, replaces))
+        if not input_ and last is not None and last.role == "user":
+            input_ = said(last)
+            if not messages:
+                input_ = [*older(given[:-1]), Message.user(input_)]
+        if not input_:
+            field = last.field if last is not None else "messages"
+            raise _invalid(field, "there is no message of the user to answer")
+        if last is not None and last.role == "user" and last.id:
+            metadata[rewind.MESSAGE] = last.id
+        if replaces:
+            metadata[rewind.REPLACES] = replaces
+        return RunOrder(input_, body.reasoning, metadata=metadata, options=self._options(records, replaces))
+
+    def _replaced(self, body: ChatRequest, records: Sequence[RunRecord]) -> str:
+        """Return the run whose place the new one takes: an answer that is made again, or that of a message which was edited."""
+        kept = [record.run for record in rewind.standing(records)]
+        named = body.messageId or ""
+        if body.trigger == REGENERATE and not named and kept:
+            return kept[-1]
+        return named if named in kept else rewind.answered_by(records, named) if named else ""
+
+    def _options(self, records: Sequence[RunRecord], replaces: str = "") -> RunOptions:
+        options = RunOptions()
+        if self._service.settings.ai_sdk >= 6:
+            options["on_approval"] = "suspend"  # the client answers by its next request: this one has to end
+        gone = rewind.taken_back(records, replaces)
+        if gone:
+            options["compact"] = lambda messages: rewind.without(messages, gone)
+        return options
+
+    # a run that waits for the client
+
+    async def _go_on(
+        self, request: Request, topic: Topic, last: UIMessage, records: Sequence[RunRecord]
+    ) -> Response:
+        """Take a person's decisions, or results of the client's own tools."""
+        latest = records[-1] if records else None
+        if latest is not None and latest.status == "suspended":
+            decided = [one for one in answers(last) if one.approval in _asked(latest)]
+            if decided:
+                return await self._decide(request, topic, latest, decided)
+        if latest is not None and latest.status == "finished":
+            calls = await self._open_calls(topic, latest.run)
+            given = results(last, latest.run, calls)
+            if calls and len(given) == len(calls):
+                message = _message_of(latest) or latest.run
+                order = RunOrder(list(given), metadata={_CONTINUES: message}, options=self._options(records))
+                _, response = await start_feed(
+                    self._service, topic, order, self._view(request, message=message)
+                )
+                return _headed(response)
+        raise _invalid(last.field, "the last message must be the user's, or answer what the run waits for")
+
+    async def _decide(
+        self, request: Request, topic: Topic, record: RunRecord, decided: Sequence[Answer]
+    ) -> Response:
+        """Tell decisions to a run that waits; it goes on with the last of them."""
+        service, options = self._service, self._options(await self._service.engine.threads.runs(topic))
+        await topic_of(request, service, "approve", topic.agent, topic.thread)
+        pauses = await self._pauses(topic, record.run)
+        before = await service.hub.locate(topic, NOW)
+        for one in decided:
+            await service.approve(
+                topic, record.run, one.approval, approved=one.approved, reason=one.reason, options=options
+            )
+        now = await service.record(topic, record.run)
+        if not _asked(now) <= now.decisions.keys():
+            return Response(nothing_yet(record.run), media_type="text/event-stream", headers=dict(HEADERS))
+        view = self._view(request, pauses=str(pauses + 1), again="1")
+        return _headed(await run_feed(service, topic, record.run, view, before.cursor))
+
+    async def _open_calls(self, topic: Topic, run: str) -> list[ToolUseBlock]:
+        messages = await self._service.engine.threads.messages(topic)
+        turn = next((one for one in reversed(messages) if one.tool_uses), None)
+        return open_calls(turn.tool_uses, messages) if turn is not None and turn.run == run else []
+
+    async def _pauses(self, topic: Topic, run: str) -> int:
+        """Return how often a run has waited for a person and gone on."""
+        cursor, count = EARLIEST, 0
+        while True:
+            page = await self._service.engine.log.read(topic, cursor, PAGE)
+            count += sum(one.type == "run.resumed" and one.run == run for one in page.records)
+            if not page.records:
+                return count
+            cursor = page.cursor
+
+    def _view(self, request: Request, **options: str) -> View:
+        options["sdk"] = str(self._service.settings.ai_sdk)
+        exposure = exposure_of(known(request), self._service)
+        return View("ai_sdk", tuple(sorted(options.items())), exposure)
+
+
+_CONTINUES: Final = "continues"
+"""In a run's metadata: the assistant message that it goes on with."""
+
+
+def _message_of(record: RunRecord) -> str:
+    message = record.metadata.get(_CONTINUES)
+    return message if isinstance(message, str) else ""
+
+
+def _asked(record: RunRecord) -> set[str]:
+    """Return the approvals for which a run waits."""
+    return {approval_id(record.run, record.step, use.id) for use in record.pending}
+
+
+def _active(records: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the run that is at work; else the latest, if it waits."""
+    going = [one for one in records if one.status == "running"]
+    if going:
+        return going[0]
+    waiting = [one for one in records if one.status not in ENDED]
+    return waiting[-1] if waiting and waiting[-1] is records[-1] else None
+
+
+def _headed(response: FeedResponse) -> FeedResponse:
+    response.headers.update(HEADERS)
+    return response
+
+
+def _invalid(field: str, detail: str) -> ProblemError:
+    return ProblemError(Problem(422, "invalid", f"{field}: {detail}", field=field))
