@@ -108,7 +108,7 @@ class Legs:
 def runs(draw: st.DrawFn, *, run: str = "run_1") -> list[list[Event]]:
     """Return a run's events by leg."""
     out = Legs()
-    out.add(RunStarted(run, 0, 0, "demo", "t1"))
+    out.add(RunStarted(run, 0, 0, "demo", "t1", client_tools=["rain", "wind"]))
     usage = Usage(5, 7, 2)
     last = draw(st.integers(1, 3))
     for step in range(1, last + 1):

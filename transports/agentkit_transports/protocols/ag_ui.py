@@ -15,7 +15,7 @@ from agentkit.sse import encode_comment
 from agentkit_transports.protocols.ag_ui_blocks import Blocks
 from agentkit_transports.protocols.ag_ui_telling import NOT_RUN, Options, State, encode
 
-__all__ = ["AGUI", "Options"]
+__all__ = ["AGUI", "Options", "interrupt"]
 
 BEAT: Final = encode_comment()
 
@@ -110,6 +110,8 @@ class _Fold(Blocks):
 
     def run_started(self) -> None:
         if not self.lane:
+            if "agent" in self.data:  # else the record was too large for its data
+                self.own().client_tools = frozenset(self.data.get("client_tools", ()))
             if not self.state.is_open:
                 self.begin()
             return
@@ -129,7 +131,7 @@ class _Fold(Blocks):
     def run_suspended(self) -> None:
         """End the stream, and say what waits for a person. Clients of 0.0.x have been told by CUSTOM events."""
         self._close_all()
-        interrupts = [_interrupt(approval, *call) for approval, call in self.state.approvals.items()]
+        interrupts = [interrupt(approval, *call) for approval, call in self.state.approvals.items()]
         self._finish({"type": "interrupt", "interrupts": interrupts} if interrupts else None)
 
     def run_finished(self) -> None:
@@ -216,7 +218,8 @@ class _Fold(Blocks):
         last = max((call.step for call in self.state.calls.values() if not call.lane), default=0)
         pending: list[JsonValue] = []
         for known, call in tuple(self.state.calls.items()):
-            if is_good and not call.lane and call.step == last and call.is_runnable:
+            is_theirs = self.state.client_tools is None or call.name in self.state.client_tools
+            if is_good and not call.lane and call.step == last and call.is_runnable and is_theirs:
                 pending.append(known)
             else:
                 self.answer(known, NOT_RUN, status="interrupted")
@@ -317,7 +320,7 @@ _USAGE: Final = {
 }
 
 
-def _interrupt(approval: str, call: str, name: str) -> JsonValue:
+def interrupt(approval: str, call: str, name: str) -> JsonValue:
     """Return what a person is asked."""
     schema: JsonValue = {
         "type": "object",

@@ -144,7 +144,7 @@ class Blocks(Teller):
             self.say("TOOL_CALL_ARGS", {"toolCallId": part.id, "delta": "{}"})
         self.finish_part(part, is_whole=True)
         is_runnable = bool(call and name) and _is_object(raw)
-        self.own().calls[part.id] = Call(part.lane, part.step, call, is_runnable)
+        self.own().calls[part.id] = Call(part.lane, part.step, call, name, is_runnable)
 
     def tool_result(self) -> None:
         """Say what a call gave."""

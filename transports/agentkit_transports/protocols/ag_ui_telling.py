@@ -80,6 +80,7 @@ class Call:
     step: int
     call: str
     """The provider's id, which may come again in another step."""
+    name: str
     is_runnable: bool
 
 
@@ -104,6 +105,8 @@ class State:
     approvals: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What waits for a person: the call's id as the client knows it, the tool's name."""
     models: dict[tuple[str, str], None] = field(default_factory=dict)
+    client_tools: frozenset[str] | None = None
+    """The tools whose calls are left to the client; None where nothing is known of them."""
 
     def copy(self) -> "State":
         """Return one that may be changed."""
@@ -119,6 +122,7 @@ class State:
             dict(self.thoughts),
             dict(self.approvals),
             dict(self.models),
+            self.client_tools,
         )
 
 
