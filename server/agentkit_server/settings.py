@@ -83,6 +83,11 @@ class Settings(BaseSettings):
     recheck: float = Field(default=30.0, gt=0)
     """Seconds between two looks whether those who watch still may: a right that was taken away ends streams so late."""
 
+    # protocols of others
+    ai_sdk: int = Field(default=5, ge=5, le=7)
+    """Major version of the AI SDK whose chunks may be sent: nothing tells a server who asks, and an older client breaks on a newer one's.
+    From 6 on a call that needs a person's approval is asked for in the chat, and answered by its next request."""
+
     # readers
     exposure: Literal["full", "summary", "none"] = "full"
     """How much of the reasoning watchers get: all, the provider's summaries, or nothing."""
