@@ -10,6 +10,7 @@ from checkers.ui_stream import check_stream
 
 from agentkit import Agent, client_tool, tool
 from agentkit.testing import Call, Say, ScriptedModel, Think, Wait
+from agentkit.testing.scripted import Step
 from agentkit_server import Application, Settings, create_app
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,8 @@ def pay(amount: int) -> str:
 
 @pytest.fixture
 def model() -> ScriptedModel:
-    return ScriptedModel(*([Think("hm"), Say(f"answer {number}")] for number in range(1, 9)))
+    steps: list[Step] = [[Think("hm"), Say(f"answer {number}")] for number in range(1, 9)]
+    return ScriptedModel(*steps)
 
 
 @pytest.fixture
