@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -10,13 +10,35 @@ import anyio
 from agentkit.content import JsonValue
 from agentkit.log import Topic
 from agentkit_transports.asgi import Scope
-from agentkit_transports.backend import Action, Identity
+from agentkit_transports.backend import Action, Identity, Stay
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.hub import Hub
 from agentkit_transports.problem import Problem, ProblemError
-from agentkit_transports.session import Approve, CancelRun, StartRun, Steer
+from agentkit_transports.session import Approve, CancelRun, CloseCode, StartRun, Steer
 
 PATH = "agents/planner/threads/t1"
+
+
+class CountedStay:
+    """One socket, as a backend counts it."""
+
+    def __init__(self) -> None:
+        self.entered: list[Identity | None] = []
+        self.stop: Callable[[CloseCode, str], None] | None = None
+        self.watched: Callable[[], Iterable[Topic]] = tuple
+        self.left = 0
+        self.error: ProblemError | None = None
+
+    def begin(self, stop: Callable[[CloseCode, str], None], watched: Callable[[], Iterable[Topic]]) -> None:
+        self.stop, self.watched = stop, watched
+
+    def renew(self, identity: Identity) -> None:
+        if self.error is not None:
+            raise self.error
+        self.entered.append(identity)
+
+    def leave(self) -> None:
+        self.left += 1
 
 
 class Backend:
@@ -25,6 +47,7 @@ class Backend:
     def __init__(self, hub: Hub, *, known: bool = True) -> None:
         self._hub = hub
         self.known = known
+        self.stay = CountedStay()
         self.asked: list[tuple[Any, ...]] = []
         self.ended: set[str] = set()
         self.shown: Exposure = "full"
@@ -43,6 +66,12 @@ class Backend:
         if auth != "good":
             raise ProblemError(Problem(401, "unauthenticated"))
         return f"{identity}>{auth}"
+
+    def enter(self, identity: Identity | None) -> Stay:
+        if self.stay.error is not None:
+            raise self.stay.error
+        self.stay.entered.append(identity)
+        return self.stay
 
     async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> Topic:
         self.asked.append((identity, action, agent, thread))

@@ -43,9 +43,7 @@ class Application:
         self._endings: list[Callable[[], Awaitable[None]]] = []
         self._is_arranged = False
         self._closed = False
-        socket = WebSocketEndpoint(
-            SocketBackend(service), limits=SessionLimits(hello_timeout=service.settings.hello_timeout)
-        )
+        socket = WebSocketEndpoint(SocketBackend(service), limits=limits_of(service.settings))
         listed: list[Route | WebSocketRoute] = [
             *feeds.routes(service),
             *runs.routes(service),
@@ -155,6 +153,16 @@ def create_app(
 
     Args:
         agents: agents, the first is the default; or a directory. Copies of them live on `engine`.
+def limits_of(settings: Settings) -> SessionLimits:
+    """Return the bounds of a socket."""
+    return SessionLimits(
+        subscriptions=settings.subscriptions,
+        rate=settings.frame_rate,
+        burst=settings.frame_burst,
+        hello_timeout=settings.hello_timeout,
+    )
+
+
         engine: where threads and logs live, an engine or its URL (`sqlite:///path`, `redis://…`); a memory engine by default.
         settings: timers and bounds; by default from the environment.
         auth: who may come and do what. By default what the environment says (see `auth_settings`); where it says nothing, anybody may do

@@ -12,7 +12,7 @@ from agentkit_server.inputs import read_input, read_text
 from agentkit_server.origin import check_host, check_origin
 from agentkit_server.service import RunOrder, Service
 from agentkit_transports.asgi import Scope
-from agentkit_transports.backend import Action
+from agentkit_transports.backend import Action, Stay
 from agentkit_transports.backend import Identity as Anybody
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.hub import Hub
@@ -49,13 +49,21 @@ class SocketBackend:
                 return None
             raise
 
-    async def authenticate(self, identity: Anybody | None, auth: str) -> Identity:  # noqa: ARG002 - asked anew
-        """Say whom `hello{auth}` names.
+    async def authenticate(self, identity: Anybody | None, auth: str) -> Identity:
+        """Say whom `hello{auth}` names. Once it is known whose socket it is, it stays that one's: so do its subscriptions.
 
         Raises:
-            ProblemError: 401.
+            ProblemError: 401; 403, it is somebody else.
         """
-        return await identify_token(auth, self._service)
+        named = await identify_token(auth, self._service)
+        before = None if identity is None else _ours(identity)
+        if before is not None and (named.key, named.grant) != (before.key, before.grant):
+            raise ProblemError(Problem(403, "forbidden", "this socket is somebody else's"))
+        return named
+
+    def enter(self, identity: Anybody | None) -> Stay:
+        """Count a socket."""
+        return self._service.stays.enter(None if identity is None else _ours(identity))
 
     async def authorize(self, identity: Anybody, action: Action, agent: str, thread: str) -> Topic:
         """Find the thread, if `identity` may do `action` on it."""

@@ -11,7 +11,9 @@ from starlette.responses import Response
 
 from agentkit.errors import WireError
 from agentkit.log import NOW, Cursor, Topic
-from agentkit_server.access import exposure_of, known
+from agentkit_server.access import IDENTITY, exposure_of, known
+from agentkit_server.origin import add_headers
+from agentkit_server.problems import response_of
 from agentkit_server.service import Service
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.encoder import PROTOCOLS, View, parse_view
@@ -38,14 +40,30 @@ class FeedResponse(EventSourceResponse):
         if scope["method"] == "HEAD":
             await super().__call__(scope, receive, send)
             return
+        service, feed = scope["app"].service, self._feed
         try:
+            stay = service.stays.enter(scope[IDENTITY])
+        except ProblemError as error:
+            await self._refuse(error, scope, receive, send)
+            return
+        try:
+            stay.begin(lambda _code, _reason: feed.farewell(), lambda: (feed.topic,))
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
             await self._feed.run(scope, receive, send)
         finally:
+            stay.leave()
             if self._on_leave is not None:
                 await self._on_leave()
+
+    async def _refuse(self, error: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one stream too many; what was started for it is left as by any client that leaves."""
+        response = response_of(error, scope)
+        add_headers(scope, scope["app"].service.settings, response.raw_headers)
+        await response(scope, receive, send)
+        if self._on_leave is not None:
+            await self._on_leave()
 
 
 async def _nothing() -> AsyncIterator[bytes]:

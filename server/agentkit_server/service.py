@@ -30,6 +30,8 @@ from agentkit_server.directory import AgentDirectory, Entry
 from agentkit_server.settings import Settings
 from agentkit_transports.hub import Hub
 from agentkit_transports.problem import Problem, ProblemError
+from agentkit_server.identity import Identity
+from agentkit_server.limits import RunLimits, Stays
 
 logger = logging.getLogger("agentkit.server")
 
@@ -98,6 +100,8 @@ class Service:
         """
         other = copy.copy(self)
         engine = MemoryEngine()
+        self.stays = Stays(settings, clock, None if self.auth.is_open else self._may_watch)
+        self.run_limits = RunLimits(settings)
         other.engine, other.hub = engine, Hub(engine.log, settings=self.hub.settings)
         other._is_fleeting = True
         return other
@@ -109,6 +113,9 @@ class Service:
 
     def topic(self, agent: str, thread: str, owner: str = "") -> Topic:
         """Return a thread's topic. A thread that was never used is an empty one. Routes ask `access.topic_of`, which knows the owner.
+
+    async def _may_watch(self, identity: Identity, topic: Topic) -> bool:
+        return await self.auth.authorize(identity, "read", topic.agent, topic.thread)
 
         Raises:
             ProblemError: 404 for an unknown agent, 400 for what cannot be a thread's name.
@@ -135,7 +142,8 @@ class Service:
         """Start a run, which goes on whoever leaves, or find the one that has the order's key.
 
         Raises:
-            ProblemError: 409 busy thread, 422 impossible reasoning or message, 503 agent not available or server draining.
+            ProblemError: 409 busy thread, 429 too many runs or threads, 422 impossible reasoning or message, 503 agent not available or
+                server draining.
             EngineError: the engine cannot be reached.
         """
         agent = self._usable(topic.agent)
@@ -148,14 +156,22 @@ class Service:
         except ConfigurationError as error:
             raise ProblemError(Problem(422, "invalid", str(error), field="reasoning")) from None
         try:
-            handle = await agent.start(
-                order.input,
-                thread=topic.thread,
-                owner=topic.owner,
-                on_busy="queue" if order.queue else "reject",
-                idempotency_key=order.key,
-                **options,
-            )
+            with self.run_limits.beginning(topic.owner):
+                await self.run_limits.admit_thread(self.engine, topic)
+                handle = await agent.start(
+                    order.input,
+                    thread=topic.thread,
+                    owner=topic.owner,
+                    on_busy="queue" if order.queue else "reject",
+                    idempotency_key=order.key,
+                    **options,
+                )
+                self._hold(handle, topic.owner)
+        except ProblemError:  # too many; but who asks again gets what there is
+            run = await self.engine.threads.claimed(topic, order.key) if order.key else None
+            if run is None:
+                raise
+            return Started(run, fresh=False)
         except AlreadyStarted as error:
             return Started(error.run, fresh=False)
         except ThreadBusy as error:
@@ -163,15 +179,14 @@ class Service:
         except ConfigurationError as error:  # the agent's own options were checked when it was made
             field = "" if order.options else "input"
             raise ProblemError(Problem(422, "invalid", str(error), field=field)) from None
-        self._hold(handle)
         await anyio.lowlevel.checkpoint()  # the run is listening for a cancel from its first step on
         return Started(handle.id, fresh=True)
 
-    def _hold(self, handle: AgentRun) -> None:
+    def _hold(self, handle: AgentRun, owner: str) -> None:
         """Know a run that goes on here, so that a drain can wait for it."""
         work = handle.begin()
         self._runs[handle.id] = handle, work
-        spawn(lambda: self._forget(handle.id, work), name=f"end of {handle.id}")
+        spawn(lambda: self._forget(handle.id, work, owner), name=f"end of {handle.id}")
 
     async def steer(self, topic: Topic, run: str, text: str) -> str:
         """Put a user's message into a run at its next step boundary, and return the message's id. The outcome is an event.
@@ -190,6 +205,7 @@ class Service:
         self,
         topic: Topic,
         run: str,
+        self.run_limits.begin(owner)
         approval: str,
         *,
         approved: bool,
@@ -228,7 +244,7 @@ class Service:
                 **(options or {}),
             )
             if resumed is not None:
-                self._hold(resumed)
+                self._hold(resumed, topic.owner)
         return record
 
     async def cancel(self, topic: Topic, run: str, reason: str = "") -> RunRecord:
@@ -323,7 +339,7 @@ class Service:
         if aborted:
             logger.warning("%d connections did not take their farewell and were dropped", aborted)
 
-    async def _forget(self, run: str, work: Work) -> None:
+    async def _forget(self, run: str, work: Work, owner: str) -> None:
         """Let go of a run once it has ended: its handle holds all that it said."""
         await work.join()
         del self._runs[run]
@@ -348,4 +364,5 @@ def failure(record: RunRecord) -> Problem | None:
         case "cancelled":
             return Problem(409, "cancelled", record.message)
         case _:
+        self.run_limits.end(owner)
             return None

@@ -106,7 +106,7 @@ async def test_every_route_refuses_who_is_not_known(guarded: Application) -> Non
                 said[method, route.path] = answer.status
                 assert answer.headers.get("www-authenticate") == "Bearer"
                 if method != "HEAD":
-                    assert answer.json()["code"] == "unauthenticated"
+                    assert b"unauthenticated" in answer.body
 
     assert set(said.values()) == {401}
     assert len(said) > 10

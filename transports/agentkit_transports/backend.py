@@ -3,7 +3,7 @@
 Only the protocol: no implementation, and nothing of how agents work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from agentkit.content import JsonValue
@@ -11,11 +11,31 @@ from agentkit.log import Topic
 from agentkit_transports.asgi import Scope
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.hub import Hub
-from agentkit_transports.session import Approve, CancelRun, StartRun, Steer
+from agentkit_transports.session import Approve, CancelRun, CloseCode, StartRun, Steer
 
 Action: TypeAlias = Literal["read", "run", "cancel", "steer", "approve", "delete"]
 Identity: TypeAlias = object
 """Whoever the backend says it is; the transport only hands it back."""
+
+
+class Stay(Protocol):
+    """One open socket, as whoever stands behind it counts it."""
+
+    def begin(self, stop: Callable[[CloseCode, str], None], watched: Callable[[], Iterable[Topic]]) -> None:
+        """Take what ends the socket, with a code and a sentence, and what tells the topics that it watches. Called once it is open."""
+        ...
+
+    def renew(self, identity: Identity) -> None:
+        """Note whom `hello` named.
+
+        Raises:
+            ProblemError: one socket too many; it closes with 4504.
+        """
+        ...
+
+    def leave(self) -> None:
+        """The socket is over, whatever the end."""
+        ...
 
 
 class Backend(Protocol):
@@ -38,7 +58,15 @@ class Backend(Protocol):
         """Say who `hello{auth}` names, for the first time or again (`identity`: who it was).
 
         Raises:
-            ProblemError: a bad token; the socket closes with 4500.
+            ProblemError: a bad token; the socket closes with 4500. 403: a good one that is not for this socket; 4503.
+        """
+        ...
+
+    def enter(self, identity: Identity | None) -> Stay:
+        """Count a socket that is about to be opened.
+
+        Raises:
+            ProblemError: one too many; refused before the handshake.
         """
         ...
 

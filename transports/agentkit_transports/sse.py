@@ -107,6 +107,11 @@ class SSEFeed:
         self._waiting: asyncio.Timeout | None = None
         self._over: EndReason | Literal["drained", "cut"] | None = None
 
+    @property
+    def topic(self) -> Topic:
+        """Whose log it is a feed of."""
+        return self._start.topic
+
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the body, from hello to the last chunk, after the route has sent `http.response.start`.
 

@@ -8,14 +8,15 @@ Grounds: design.md §7 (WebSocket).
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from functools import partial
 from typing import ClassVar, Final, TypeVar
 
 from agentkit.content import JsonValue
 from agentkit.errors import EngineError
+from agentkit.log import Topic
 from agentkit_transports.asgi import Message, Receive, Scope, Send
-from agentkit_transports.backend import Action, Backend, Identity
+from agentkit_transports.backend import Action, Backend, Identity, Stay
 from agentkit_transports.client_frames import Rid
 from agentkit_transports.direct import socket_outlet
 from agentkit_transports.encoder import PROTOCOLS, View, parse_view
@@ -52,6 +53,15 @@ _FAREWELL_TIMEOUT: Final = 1.0
 """Seconds for the last words to a client that did not keep up."""
 
 
+_REFUSALS: Final = {
+    401: Close(CloseCode.BAD_TOKEN, "bad token"),
+    403: Close(CloseCode.FORBIDDEN, "this token is not for this socket"),
+    429: Close(CloseCode.CONNECTION_LIMIT, "too many sockets"),
+    503: Close(CloseCode.ENGINE_UNAVAILABLE, "tokens cannot be checked now"),
+}
+"""What follows a hello that is refused with this status."""
+
+
 class WebSocketEndpoint:
     """An ASGI app that speaks `agentkit.v1` over WebSocket."""
 
@@ -68,16 +78,20 @@ class WebSocketEndpoint:
             return
         try:
             identity = await self.backend.identify(scope)
+            stay = self.backend.enter(identity)
         except ProblemError as error:
             await _deny(scope, send, error.problem)
             return
         offered = scope.get("subprotocols", [])
         chosen = SUBPROTOCOL if SUBPROTOCOL in offered else None
-        await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
-        conversation = _Conversation(self.backend, self.limits, identity, scope, send)
-        if offered and chosen is None:
-            conversation.stop(Close(CloseCode.VERSION, f"speak {SUBPROTOCOL}"))
-        await conversation.run(receive)
+        try:
+            await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
+            conversation = _Conversation(self.backend, self.limits, identity, stay, scope, send)
+            if offered and chosen is None:
+                conversation.stop(Close(CloseCode.VERSION, f"speak {SUBPROTOCOL}"))
+            await conversation.run(receive)
+        finally:
+            stay.leave()
 
 
 class _Conversation:
@@ -93,13 +107,21 @@ class _Conversation:
         "_outlet",
         "_readers",
         "_session",
+        "_stay",
+        "_topics",
         "_waiting",
     )
 
     transport: ClassVar[str] = "websocket"
 
     def __init__(
-        self, backend: Backend, limits: SessionLimits, identity: Identity | None, scope: Scope, send: Send
+        self,
+        backend: Backend,
+        limits: SessionLimits,
+        identity: Identity | None,
+        stay: Stay,
+        scope: Scope,
+        send: Send,
     ) -> None:
         now = asyncio.get_running_loop().time()
         self._backend = backend
@@ -109,6 +131,10 @@ class _Conversation:
         self._session = Session(limits, is_authenticated=identity is not None, now=now)
         self._hello_by = now + limits.hello_timeout
         self._readers: dict[str, Reader] = {}
+        self._topics: dict[str, Topic] = {}
+        """Of each subscription: what it watches."""
+        self._stay = stay
+        stay.begin(self._told_to_stop, self._watched)
         self._waiting: asyncio.Timeout | None = None
         self._closing: Close | None = None
         self._is_gone = False
@@ -141,6 +167,12 @@ class _Conversation:
         self._is_gone = True
         self._outlet.abort()
         self.stop(Close(CloseCode.DRAINING, ""))
+
+    def _told_to_stop(self, code: CloseCode, reason: str) -> None:
+        self.stop(Close(code, reason))
+
+    def _watched(self) -> Iterable[Topic]:
+        return [topic for name, topic in self._topics.items() if name in self._readers]
 
     def stop(self, closing: Close) -> None:
         """Note how it ends, and wake the task that waits for the client."""
@@ -219,10 +251,12 @@ class _Conversation:
 
     async def _authenticate(self, action: Authenticate) -> None:
         try:
-            self._identity = await self._backend.authenticate(self._identity, action.auth)
-        except ProblemError:
-            self.stop(Close(CloseCode.BAD_TOKEN, "bad token"))
+            identity = await self._backend.authenticate(self._identity, action.auth)
+            self._stay.renew(identity)
+        except ProblemError as error:
+            self.stop(_REFUSALS.get(error.problem.status, _REFUSALS[401]))
             return
+        self._identity = identity
         for reply in self._session.authenticated():
             await self._do(reply)
 
@@ -245,6 +279,7 @@ class _Conversation:
         if start.gap is not None:
             await self._send(PROTOCOLS[view.protocol](start.topic, view).gap(start.gap, start.cursor))
         on_end = partial(self._on_end, action.topic)
+        self._topics[action.topic] = start.topic
         self._readers[action.topic] = self._hub.attach(start, view, self._outlet, on_end, has_ended=has_ended)
 
     async def _find(self, action: Subscribe) -> tuple[Start, View, bool]:
@@ -263,6 +298,7 @@ class _Conversation:
         return start, view, has_ended
 
     async def _unsubscribe(self, action: Unsubscribe) -> None:
+        self._topics.pop(action.topic, None)
         reader = self._readers.pop(action.topic, None)
         if reader is not None:
             reader.close()
@@ -273,6 +309,7 @@ class _Conversation:
         """A subscription is over by the hub's doing."""
         self._session.unsubscribed(topic)
         self._readers.pop(topic, None)
+        self._topics.pop(topic, None)
         match reason:
             case "ended":
                 pass  # its `end` is on the way
