@@ -1,6 +1,7 @@
 """The AI SDK's stream: every legal run passes a strict reader, and the bytes depend on the records alone."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from checkers.ui_stream import StreamError, check_stream, read_chunks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from legal_runs import runs
+from own_streams import STREAMS, Stream, records_of
 
 from agentkit.chunks import ThinkingChunk
 from agentkit.content import ImageBlock, TextBlock, ToolResultBlock, Usage
@@ -49,6 +51,7 @@ from agentkit_transports.protocols.ai_sdk import UIMessageStream
 
 pytestmark = pytest.mark.pure
 
+GOLDEN = Path(__file__).parent / "golden" / "ai_sdk"
 RUN = "run_1"
 TOPIC = Topic("", "planner", "t1")
 USAGE = Usage(10, 20, 5)
@@ -190,6 +193,18 @@ def test_text_and_reasoning_come_whole_and_in_order(legs: list[list[Event]], dat
         ),
     ):
         assert [chunk["delta"] for chunk in seen if chunk["type"] == kind] == wanted
+
+
+# our own streams
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=[one.name for one in STREAMS])
+def test_our_own_streams_are_these_bytes(stream: Stream) -> None:
+    """Whoever changes them on purpose writes the files again, and reads the difference."""
+    data = encode(records_of(stream))
+
+    check_stream(data)
+    assert data == (GOLDEN / f"{stream.name}.sse").read_bytes()
 
 
 # reasoning
