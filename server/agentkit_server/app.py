@@ -142,6 +142,16 @@ class Application:
                 return
 
 
+def limits_of(settings: Settings) -> SessionLimits:
+    """Return the bounds of a socket."""
+    return SessionLimits(
+        subscriptions=settings.subscriptions,
+        rate=settings.frame_rate,
+        burst=settings.frame_burst,
+        hello_timeout=settings.hello_timeout,
+    )
+
+
 def create_app(
     agents: Iterable[Agent] | AgentDirectory,
     *,
@@ -153,16 +163,6 @@ def create_app(
 
     Args:
         agents: agents, the first is the default; or a directory. Copies of them live on `engine`.
-def limits_of(settings: Settings) -> SessionLimits:
-    """Return the bounds of a socket."""
-    return SessionLimits(
-        subscriptions=settings.subscriptions,
-        rate=settings.frame_rate,
-        burst=settings.frame_burst,
-        hello_timeout=settings.hello_timeout,
-    )
-
-
         engine: where threads and logs live, an engine or its URL (`sqlite:///path`, `redis://…`); a memory engine by default.
         settings: timers and bounds; by default from the environment.
         auth: who may come and do what. By default what the environment says (see `auth_settings`); where it says nothing, anybody may do

@@ -27,11 +27,11 @@ from agentkit.reasoning import parse_reasoning
 from agentkit.thread_run import AgentRun
 from agentkit_server.auth import Auth, NoAuth
 from agentkit_server.directory import AgentDirectory, Entry
+from agentkit_server.identity import Identity
+from agentkit_server.limits import RunLimits, Stays
 from agentkit_server.settings import Settings
 from agentkit_transports.hub import Hub
 from agentkit_transports.problem import Problem, ProblemError
-from agentkit_server.identity import Identity
-from agentkit_server.limits import RunLimits, Stays
 
 logger = logging.getLogger("agentkit.server")
 
@@ -92,6 +92,8 @@ class Service:
         self.draining = False
         self._runs: dict[str, tuple[AgentRun, Work]] = {}
         self._is_fleeting = False
+        self.stays = Stays(settings, clock, None if self.auth.is_open else self._may_watch)
+        self.run_limits = RunLimits(settings)
 
     def fleeting(self) -> "Service":
         """Return a service of the same agents for one request without a thread: what it keeps is gone with it, and no list shows it.
@@ -100,11 +102,12 @@ class Service:
         """
         other = copy.copy(self)
         engine = MemoryEngine()
-        self.stays = Stays(settings, clock, None if self.auth.is_open else self._may_watch)
-        self.run_limits = RunLimits(settings)
         other.engine, other.hub = engine, Hub(engine.log, settings=self.hub.settings)
         other._is_fleeting = True
         return other
+
+    async def _may_watch(self, identity: Identity, topic: Topic) -> bool:
+        return await self.auth.authorize(identity, "read", topic.agent, topic.thread)
 
     @property
     def going(self) -> int:
@@ -113,9 +116,6 @@ class Service:
 
     def topic(self, agent: str, thread: str, owner: str = "") -> Topic:
         """Return a thread's topic. A thread that was never used is an empty one. Routes ask `access.topic_of`, which knows the owner.
-
-    async def _may_watch(self, identity: Identity, topic: Topic) -> bool:
-        return await self.auth.authorize(identity, "read", topic.agent, topic.thread)
 
         Raises:
             ProblemError: 404 for an unknown agent, 400 for what cannot be a thread's name.
@@ -184,6 +184,7 @@ class Service:
 
     def _hold(self, handle: AgentRun, owner: str) -> None:
         """Know a run that goes on here, so that a drain can wait for it."""
+        self.run_limits.begin(owner)
         work = handle.begin()
         self._runs[handle.id] = handle, work
         spawn(lambda: self._forget(handle.id, work, owner), name=f"end of {handle.id}")
@@ -205,7 +206,6 @@ class Service:
         self,
         topic: Topic,
         run: str,
-        self.run_limits.begin(owner)
         approval: str,
         *,
         approved: bool,
@@ -343,6 +343,7 @@ class Service:
         """Let go of a run once it has ended: its handle holds all that it said."""
         await work.join()
         del self._runs[run]
+        self.run_limits.end(owner)
 
     def _usable(self, name: str) -> Agent:
         if self.draining:
@@ -364,5 +365,4 @@ def failure(record: RunRecord) -> Problem | None:
         case "cancelled":
             return Problem(409, "cancelled", record.message)
         case _:
-        self.run_limits.end(owner)
             return None
