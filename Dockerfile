@@ -1,4 +1,4 @@
-# The server, nothing else: no compiler, no tests, no root. State is in memory until the engines come.
+# The server, nothing else: no compiler, no tests, no root. State is in /data/.agentkit (a volume keeps it), or where AGENTKIT_ENGINE says.
 #   docker build -t agentkit . && docker run -p 127.0.0.1:8000:8000 agentkit
 FROM python:3.13-slim
 
