@@ -22,7 +22,7 @@ from agentkit_server.directory import AgentDirectory
 from agentkit_server.ending import arrange
 from agentkit_server.origin import PROBES, add_headers, check_host, check_origin, preflight
 from agentkit_server.problems import response_of
-from agentkit_server.routes import ai_sdk, feeds, health, page, runs, threads
+from agentkit_server.routes import ai_sdk, feeds, health, openai, page, runs, threads
 from agentkit_server.service import Service
 from agentkit_server.settings import Settings
 from agentkit_transports.asgi import Receive, Scope, Send
@@ -49,6 +49,7 @@ class Application:
             *runs.routes(service),
             *threads.routes(service),
             *ai_sdk.routes(service),
+            *openai.routes(service),
             *health.routes(service),
             *page.routes(),
             WebSocketRoute("/v1/ws", socket),

@@ -25,6 +25,7 @@ from agentkit_transports.problem import MEDIA_TYPE, Problem, ProblemError
 logger = logging.getLogger("agentkit.server")
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+Refuse: TypeAlias = Callable[[Exception, Scope], Response]
 
 _STATUS: dict[type[AgentKitError], int] = {
     WireError: 400,
@@ -89,8 +90,16 @@ def response_of(error: Exception, scope: Scope) -> ProblemResponse:
 class Endpoint:
     """A handler as an ASGI app. Nobody unknown gets to it, unless it is public."""
 
-    def __init__(self, handler: Handler, *, is_public: bool = False) -> None:
+    def __init__(self, handler: Handler, *, is_public: bool = False, refuse: Refuse = response_of) -> None:
+        """Make an endpoint.
+
+        Args:
+            handler: answers a request.
+            is_public: see the attribute.
+            refuse: makes the answer for what the handler raised, in the shape that a protocol's clients read.
+        """
         self._handler = handler
+        self._refuse = refuse
         self.is_public = is_public
         """True for what everybody may have: the page, and whether the server is well."""
 
@@ -104,6 +113,6 @@ class Endpoint:
         except ClientDisconnect:
             return
         except Exception as error:
-            response = response_of(error, scope)
+            response = self._refuse(error, scope)
         add_headers(scope, scope["app"].service.settings, response.raw_headers)
         await response(scope, receive, send)

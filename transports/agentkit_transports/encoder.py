@@ -15,6 +15,7 @@ from agentkit.log import Cursor, Gap, Record, Topic
 from agentkit_transports.protocols.ag_ui import AGUI, Options
 from agentkit_transports.protocols.ai_sdk import UIMessageStream
 from agentkit_transports.protocols.native import NativeSocket, NativeSSE
+from agentkit_transports.protocols.openai_chat import ChatCompletions
 
 Exposure: TypeAlias = Literal["full", "summary", "none"]
 
@@ -174,6 +175,7 @@ class Encoder(Protocol):
 PROTOCOLS: Final[dict[str, Callable[[Topic, View], Encoder]]] = {
     "native": lambda _, view: NativeSSE(named=view.named, exposure=view.exposure),
     "native.socket": lambda topic, _: NativeSocket(topic.path),
+    "openai_chat": lambda topic, view: ChatCompletions(topic.agent, view.options),
     "ai_sdk": lambda _, view: UIMessageStream.of(view.options),
     "ag_ui": lambda topic, view: AGUI(Options.of(topic.thread, view.options)),
 }
