@@ -74,7 +74,11 @@ async def read_run(service: Service, topic: Topic, cursor: Cursor, take: Callabl
     """
     tail = await service.engine.log.tail(topic)
     woken = anyio.Event()
-    stop = tail.on_wake(lambda: woken.set())
+
+    def wake() -> None:
+        woken.set()
+
+    stop = tail.on_wake(wake)
     try:
         while True:
             woken = anyio.Event()
