@@ -16,10 +16,10 @@ App = Any
 """An ASGI application."""
 
 
-def client(app: App, *, root_path: str = "") -> httpx2.AsyncClient:
+def client(app: App, *, root_path: str = "", host: str = "testserver") -> httpx2.AsyncClient:
     """Return a client for requests whose answers end."""
     transport = httpx2.ASGITransport(app=app, root_path=root_path)
-    return httpx2.AsyncClient(transport=transport, base_url="http://testserver")
+    return httpx2.AsyncClient(transport=transport, base_url=f"http://{host}")
 
 
 def scope_of(method: str, target: str, headers: Mapping[str, str] | None = None) -> Scope:

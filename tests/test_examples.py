@@ -52,7 +52,7 @@ async def test_agents_live_under_a_prefix_of_a_fastapi_application(monkeypatch: 
     app = runpy.run_path(str(FOLDER / "fastapi_mount.py"))["app"]
 
     async with lifespan(app):
-        async with client(app) as http:
+        async with client(app, host="localhost") as http:
             answer = await http.post("/ask", json={"question": "Hello"})
             chat = await http.post(
                 "/agents/v1/agents/assistant/threads/other/chat", json={"message": "Hello"}

@@ -51,7 +51,7 @@ class Application:
             *ai_sdk.routes(service),
             *openai.routes(service),
             *health.routes(service),
-            *page.routes(),
+            *page.routes(service),
             WebSocketRoute("/v1/ws", socket),
         ]
         self._router = Router(listed, redirect_slashes=False)

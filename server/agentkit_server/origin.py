@@ -54,7 +54,7 @@ def check_host(scope: Scope, settings: Settings, *, is_open: bool) -> None:
     if settings.allowed_hosts:
         if any(_names(pattern, name) for pattern in settings.allowed_hosts):
             return
-    elif not host or not is_open or not _is_local(str((scope.get("server") or ("",))[0])) or _is_local(name):
+    elif not host or not is_open or not is_local(str((scope.get("server") or ("",))[0])) or is_local(name):
         return
     raise ProblemError(
         Problem(421, "unknown_host", "this server has another name (AGENTKIT_ALLOWED_HOSTS)", field="host")
@@ -181,7 +181,7 @@ def _names(pattern: str, name: str) -> bool:
     return name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern
 
 
-def _is_local(name: str) -> bool:
+def is_local(name: str) -> bool:
     """Tell whether a name or an address is this machine for itself."""
     if name == "localhost" or name.endswith(".localhost"):
         return True

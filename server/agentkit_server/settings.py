@@ -88,6 +88,9 @@ class Settings(BaseSettings):
     """Major version of the AI SDK whose chunks may be sent: nothing tells a server who asks, and an older client breaks on a newer one's.
     From 6 on a call that needs a person's approval is asked for in the chat, and answered by its next request."""
 
+    page: Literal["loopback", "everybody", "off"] = "loopback"
+    """Who gets the page at `/`: whoever asks from this machine, by an address of this machine; everybody; nobody."""
+
     # readers
     exposure: Literal["full", "summary", "none"] = "full"
     """How much of the reasoning watchers get: all, the provider's summaries, or nothing."""

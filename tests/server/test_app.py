@@ -33,7 +33,7 @@ async def test_health_and_readiness(app: Application) -> None:
 @pytest.mark.parametrize("prefix", ["/agents", "/deep/er"])
 async def test_under_a_prefix_everything_works_and_paths_name_it(app: Application, prefix: str) -> None:
     outer = Starlette(routes=[Mount(prefix, app)])
-    async with client(outer) as http:
+    async with client(outer, host="localhost") as http:
         chat = await http.post(f"{prefix}{CHAT}", json={"message": "hello"})
         run = (await http.post(f"{prefix}/v1/agents/planner/threads/t1/runs", json={"input": "x"})).json()
         missing = await http.get(f"{prefix}/nothing")

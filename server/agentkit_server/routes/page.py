@@ -9,7 +9,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from agentkit_server.origin import is_local
 from agentkit_server.problems import Endpoint
+from agentkit_server.service import Service
 
 FOLDER = Path(__file__).parent.parent / "inspector"
 MEDIA_TYPES = {
@@ -33,19 +35,32 @@ HEADERS = {
 _FILE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", re.ASCII)
 
 
-def routes() -> Iterable[Route]:
+def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
+    audience = service.settings.page
 
-    async def page(_: Request) -> Response:
+    def admit(request: Request) -> None:
+        if audience == "off" or (audience == "loopback" and not _is_near(request)):
+            raise HTTPException(404)
+
+    async def page(request: Request) -> Response:
+        admit(request)
         return _file("index.html")
 
     async def asset(request: Request) -> Response:
+        admit(request)
         return _file(request.path_params["file"])
 
     return [
         Route("/", Endpoint(page, is_public=True), methods=["GET"]),
         Route("/assets/{file}", Endpoint(asset, is_public=True), methods=["GET"]),
     ]
+
+
+def _is_near(request: Request) -> bool:
+    """Tell whether somebody asks from this machine, by its own address: a proxy here passes on what was asked of its public name."""
+    asked = request.url.hostname or ""
+    return is_local(asked) and (request.client is None or is_local(request.client.host))
 
 
 def _file(name: str) -> Response:
