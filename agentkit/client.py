@@ -7,7 +7,8 @@ host and nowhere else, not into a message either.
 
 import json
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+import weakref
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -33,7 +34,34 @@ TransportFactory: TypeAlias = Callable[[], httpx2.AsyncBaseTransport]
 _BREAKS: Final = (httpx2.HTTPError, httpx2.StreamError, OSError)
 """What a connection that breaks raises."""
 
-_clients: LoopLocal[httpx2.AsyncClient] = LoopLocal()
+class _Connections:
+    """The HTTP client of one address in one loop, and who uses it."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+        self.users: weakref.WeakSet[StreamingClient] = weakref.WeakSet()
+        self._open = 0
+        self._is_left = False
+
+    def begin(self, user: "StreamingClient") -> None:
+        """Count an exchange."""
+        self.users.add(user)
+        self._open += 1
+
+    async def end(self) -> None:
+        """An exchange is over; the last one closes what was left meanwhile."""
+        self._open -= 1
+        if self._is_left and not self._open:
+            await self.http.aclose()
+
+    async def aclose(self) -> None:
+        """Close it: at once, or behind the last exchange."""
+        self._is_left = True
+        if not self._open:
+            await self.http.aclose()
+
+
+_clients: LoopLocal[_Connections] = LoopLocal()
 
 
 @cache
@@ -163,8 +191,36 @@ class StreamingClient:
         """
         if self._transport is None:
             check_network(str(url))
-        http = await _clients.get((self.base_url, self._transport, self._fast), self._make_http)
-        times = self.timeouts
+        kept = await _clients.get(self._address, lambda: _Connections(self._make_http()))
+        kept.begin(self)
+        try:
+            return await self._exchange(kept, url, body, headers)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await kept.end()
+            raise
+
+    async def aclose(self) -> None:
+        """Let this loop's connections go, unless another model has used them too; a later request connects again.
+
+        An answer that is being made goes on to its end.
+        """
+        kept = _clients.find(self._address)
+        if kept is None or self not in kept.users:
+            return
+        kept.users.discard(self)
+        if not kept.users:
+            _clients.take(self._address)
+            await kept.aclose()
+
+    @property
+    def _address(self) -> Hashable:
+        return self.base_url, self._transport, self._fast
+
+    async def _exchange(
+        self, kept: _Connections, url: httpx2.URL, body: bytes, headers: Mapping[str, str]
+    ) -> "HTTPExchange":
+        http, times = kept.http, self.timeouts
         with anyio.CancelScope(
             deadline=anyio.current_time() + times.connect + times.idle + times.first_byte
         ) as scope:
@@ -189,7 +245,7 @@ class StreamingClient:
                 },
             )
             try:
-                return HTTPExchange(await http.send(request, stream=True), times.idle)
+                return HTTPExchange(await http.send(request, stream=True), times.idle, kept.end)
             except httpx2.ConnectTimeout as error:
                 raise self.faults.connection(f"no connection within {times.connect:g} s") from error
             except _BREAKS as error:
@@ -238,8 +294,11 @@ def _encode_body(body: dict[str, JsonValue]) -> bytes:
 class HTTPExchange:
     """An `Exchange` of the HTTP client."""
 
-    def __init__(self, response: httpx2.Response, idle: float) -> None:
+    def __init__(
+        self, response: httpx2.Response, idle: float, on_close: Callable[[], Awaitable[None]]
+    ) -> None:
         self._response = response
+        self._on_close: Callable[[], Awaitable[None]] | None = on_close
         # A response that a mock made is read already, and gives its content only so.
         parts = response.aiter_bytes() if response.is_stream_consumed else response.aiter_raw()
         self._reader = BurstReader(parts, response.extensions.get("network_stream"))
@@ -271,6 +330,10 @@ class HTTPExchange:
             await self._response.aclose()
         except _BREAKS:
             pass  # it was to be closed
+        finally:
+            on_close, self._on_close = self._on_close, None
+            if on_close is not None:
+                await on_close()
 
 
 def _reason(error: BaseException) -> str:

@@ -158,6 +158,7 @@ class LocalModel(StreamingClient):
 
     async def aclose(self) -> None:
         """Let go of the server; it ends if no other model has used it since. A later request starts it again."""
+        await super().aclose()
         users = _users.get(self.server)
         if users is not None:
             users.discard(self)

@@ -55,6 +55,16 @@ class LoopLocal(Generic[T]):
             kept = mine.kept[key] = make()
         return kept
 
+    def take(self, key: Hashable) -> T | None:
+        """Return the running loop's object for `key` and forget it, or None; closing it is the caller's."""
+        mine = self._loops.get(current_token().native_token)
+        return mine.kept.pop(key, None) if mine is not None else None
+
+    def find(self, key: Hashable) -> T | None:
+        """Return the running loop's object for `key`, or None."""
+        mine = self._loops.get(current_token().native_token)
+        return mine.kept.get(key) if mine is not None else None
+
     async def _until_loop_ends(self, loop: object) -> AsyncGenerator[None]:
         try:
             yield

@@ -3,13 +3,16 @@
 Pure: protocols and values only. `client.StreamingClient` is the model that speaks HTTP; `testing.ScriptedModel` is one without.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from agentkit.chunks import Chunk
 from agentkit.content import JsonValue, Message, Origin
 from agentkit.reasoning import ReasoningSetting
+
+logger = logging.getLogger("agentkit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,25 @@ class ModelStream(Protocol):
             ModelError: not reached, refused, or broken on the way. Errors that the stream itself said are `ErrorChunk`s.
         """
         ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A model that holds something: connections, a process."""
+
+    async def aclose(self) -> None:
+        """Let go of it. A later request takes it again."""
+        ...
+
+
+async def close_models(models: Iterable["Model"]) -> None:
+    """Let go of what models hold; one that cannot is logged."""
+    for model in models:
+        if isinstance(model, Closable):
+            try:
+                await model.aclose()
+            except Exception:
+                logger.exception("a model was not closed")
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ in order is told in `ending`; `drain` and `aclose` are there for an owner that w
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -15,11 +15,16 @@ from agentkit.agent import Agent
 from agentkit.engine import Engine
 from agentkit.engines.memory import MemoryEngine
 from agentkit.engines.url import open_engine
+from agentkit.model import close_models
+from agentkit.observe import Observer
+from agentkit.redaction import Redact
 from agentkit_server.auth import Auth
 from agentkit_server.auth_settings import auth_from_environment
 from agentkit_server.backend import SocketBackend
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.ending import arrange
+from agentkit_server.measured import MeasuredEngine
+from agentkit_server.metrics import Metrics
 from agentkit_server.origin import PROBES, add_headers, check_host, check_origin, preflight
 from agentkit_server.problems import response_of
 from agentkit_server.routes import ai_sdk, feeds, health, openai, page, runs, threads
@@ -37,8 +42,9 @@ logger = logging.getLogger("agentkit.server")
 class Application:
     """An ASGI application. It belongs to one event loop: the first that calls it."""
 
-    def __init__(self, service: Service, *, owns_engine: bool) -> None:
+    def __init__(self, service: Service, metrics: Metrics, *, owns_engine: bool) -> None:
         self.service = service
+        self.metrics = metrics
         self._owns_engine = owns_engine
         self._endings: list[Callable[[], Awaitable[None]]] = []
         self._is_arranged = False
@@ -80,7 +86,8 @@ class Application:
             arrange(scope, self.drain)
         scope["app"] = self  # so that the router raises what it cannot route
         if scope["type"] == "websocket":
-            await self._router(scope, receive, send)
+            with self.service.observing(scope):
+                await self._router(scope, receive, send)
             return
         try:
             response = self._browsers_rules(scope)
@@ -114,7 +121,7 @@ class Application:
         await self.service.drain()
 
     async def aclose(self) -> None:
-        """Drain, close what `on_close` named, and let go of the engine if `create_app` made it. Again changes nothing."""
+        """Drain, close what `on_close` named, the models' connections, and the engine if `create_app` made it. Again changes nothing."""
         if self._closed:
             return
         self._closed = True
@@ -124,6 +131,8 @@ class Application:
                 await ending()
             except Exception:
                 logger.exception("something was not closed")
+        for entry in self.directory:
+            await close_models(entry.agent.models if entry.agent is not None else ())
         if self._owns_engine:
             await self.service.engine.aclose()
 
@@ -159,6 +168,8 @@ def create_app(
     engine: Engine | str | None = None,
     settings: Settings | None = None,
     auth: Auth | None = None,
+    observers: Sequence[Observer] = (),
+    redact: Redact | None = None,
 ) -> Application:
     """Return an ASGI application that serves agents.
 
@@ -168,6 +179,8 @@ def create_app(
         settings: timers and bounds; by default from the environment.
         auth: who may come and do what. By default what the environment says (see `auth_settings`); where it says nothing, anybody may do
             everything: such a server is for this machine only.
+        observers: who sees every run, beside the agents' own: `agentkit.otel.OpenTelemetry()`, `RunLog()`.
+        redact: asked of every event before the log and the watchers get it, after the agents' own (see `agentkit.redaction`).
 
     Raises:
         ConfigurationError: two agents of one name; a URL of no engine; impossible authentication in the environment.
@@ -176,9 +189,10 @@ def create_app(
     settings = settings or Settings()
     directory = agents if isinstance(agents, AgentDirectory) else AgentDirectory(agents)
     kept = open_engine(engine) if isinstance(engine, str) else engine or MemoryEngine()
-    directory.bind(kept)
+    measured, metrics = MeasuredEngine(kept), Metrics()
+    directory.bind(measured, observers=(*observers, metrics), redact=redact)
     hub = Hub(
-        kept.log,
+        measured.log,
         settings=HubSettings(
             heartbeat=settings.heartbeat,
             send_timeout=settings.send_timeout,
@@ -187,7 +201,14 @@ def create_app(
             retry_ms=settings.retry_ms,
         ),
     )
-    return Application(
-        Service(directory, kept, hub, settings, auth=auth or auth_from_environment()),
-        owns_engine=kept is not engine,
+    service = Service(
+        directory,
+        measured,
+        hub,
+        settings,
+        auth=auth or auth_from_environment(),
+        observers=observers,
+        redact=redact,
     )
+    metrics.watch(service, measured.timings)
+    return Application(service, metrics, owns_engine=kept is not engine)

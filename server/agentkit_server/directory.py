@@ -3,13 +3,15 @@
 An agent may be announced before it is there (a model that is still being fetched) and offered later. Nothing here runs anything.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agentkit.agent import Agent
 from agentkit.content import JsonValue
 from agentkit.engine import Engine
 from agentkit.errors import ConfigurationError
+from agentkit.observe import Observer
+from agentkit.redaction import Redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class AgentDirectory:
             ConfigurationError: two agents of one name.
         """
         self._entries: dict[str, Entry] = {}
-        self._engine: Engine | None = None
+        self._bind: Callable[[Agent], Agent] = lambda agent: agent
         self._looks: list[Callable[[], bool]] = []
         self.default = default
         for agent in agents:
@@ -74,8 +76,7 @@ class AgentDirectory:
 
     def offer(self, agent: Agent, *, note: str = "") -> None:
         """Let clients use an agent from now on. It replaces one of the same name, whose threads it takes over."""
-        bound = agent if self._engine is None else agent.bind(self._engine)
-        self._entries[agent.name] = Entry(agent.name, agent.description, bound, note)
+        self._entries[agent.name] = Entry(agent.name, agent.description, self._bind(agent), note)
 
     def watch(self, look: Callable[[], bool]) -> None:
         """Have `look` called before agents are found or listed, until it returns True: it may offer one that has come meanwhile."""
@@ -86,12 +87,20 @@ class AgentDirectory:
         self._look()
         return self._entries.get(name)
 
-    def bind(self, engine: Engine) -> None:
-        """Put copies of all agents, and of those that are offered later, on an engine. Called once, by the server."""
-        self._engine = engine
+    def bind(
+        self, engine: Engine, *, observers: Sequence[Observer] = (), redact: Redact | None = None
+    ) -> None:
+        """Put copies of all agents, and of those that are offered later, on an engine. Called once, by the server.
+
+        Args:
+            engine: where their threads and logs live.
+            observers: who sees their runs, beside their own.
+            redact: asked of their events, after their own hook.
+        """
+        self._bind = lambda agent: agent.bind(engine, observers=observers, redact=redact)
         for name, entry in self._entries.items():
             if entry.agent is not None:
-                self._entries[name] = replace(entry, agent=entry.agent.bind(engine))
+                self._entries[name] = replace(entry, agent=self._bind(entry.agent))
 
     def body(self, is_seen: Callable[[str], bool] = lambda _: True) -> dict[str, JsonValue]:
         """Return the list that clients see, or one sees who may see the agents for which `is_seen` is true."""

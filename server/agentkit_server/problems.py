@@ -109,7 +109,8 @@ class Endpoint:
             request = Request(scope, receive)
             if not self.is_public:
                 await admit(request, scope["app"].service)
-            response = await self._handler(request)
+            with scope["app"].service.observing(scope):
+                response = await self._handler(request)
         except ClientDisconnect:
             return
         except Exception as error:

@@ -7,7 +7,8 @@ import copy
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import anyio
@@ -15,21 +16,24 @@ import anyio
 from agentkit.agent import Agent
 from agentkit.approvals import approval_id
 from agentkit.background import Work, spawn
-from agentkit.content import JsonValue
+from agentkit.content import JsonValue, Message
 from agentkit.engine import Engine, Signal
 from agentkit.engines.memory import MemoryEngine
 from agentkit.errors import AlreadyStarted, ConfigurationError, ThreadBusy
 from agentkit.history import RunRecord
 from agentkit.input import Input
 from agentkit.log import NOW, Topic
+from agentkit.observe import Observer, observing
 from agentkit.options import RunOptions
 from agentkit.reasoning import parse_reasoning
+from agentkit.redaction import Redact, redacted_message
 from agentkit.thread_run import AgentRun
 from agentkit_server.auth import Auth, NoAuth
 from agentkit_server.directory import AgentDirectory, Entry
 from agentkit_server.identity import Identity
 from agentkit_server.limits import RunLimits, Stays
 from agentkit_server.settings import Settings
+from agentkit_transports.asgi import Scope
 from agentkit_transports.hub import Hub
 from agentkit_transports.problem import Problem, ProblemError
 
@@ -81,6 +85,8 @@ class Service:
         *,
         auth: Auth | None = None,
         clock: Callable[[], float] = time.time,
+        observers: Sequence[Observer] = (),
+        redact: Redact | None = None,
     ) -> None:
         self.directory = directory
         self.engine = engine
@@ -89,6 +95,8 @@ class Service:
         self.auth = auth or NoAuth()
         self.clock = clock
         """Seconds since the epoch: what tokens count by."""
+        self._observers = observers
+        self._redact = redact
         self.draining = False
         self._runs: dict[str, tuple[AgentRun, Work]] = {}
         self._is_fleeting = False
@@ -137,6 +145,19 @@ class Service:
         if entry is None:
             raise ProblemError(Problem(404, "not_found", "no such agent", field="agent"))
         return entry
+
+    def shown(self, agent: str, message: Message) -> Message:
+        """Return a message as clients may see it: as its events were told."""
+        entry = self.directory.find(agent)
+        bound = entry.agent if entry is not None else None
+        return redacted_message(bound.redact if bound is not None else self._redact, message)
+
+    def observing(self, scope: Scope) -> AbstractContextManager[None]:
+        """Return the context in which a request is answered: whoever traces goes on with the client's trace there."""
+        if not self._observers:
+            return nullcontext()
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        return observing(self._observers, lambda observer: observer.request(headers))
 
     async def start(self, topic: Topic, order: RunOrder) -> Started:
         """Start a run, which goes on whoever leaves, or find the one that has the order's key.

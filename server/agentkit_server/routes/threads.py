@@ -53,7 +53,9 @@ def routes(service: Service) -> Iterable[Route]:
         topic = await topic_of(request, service, "read", names["agent"], names["thread"])
         exposure = exposure_of(known(request), service)
         found = await service.engine.threads.messages(topic)
-        return JSONResponse({"messages": [visible(message, exposure) for message in found]})
+        return JSONResponse(
+            {"messages": [visible(service.shown(topic.agent, message), exposure) for message in found]}
+        )
 
     async def delete(request: Request) -> Response:
         names = request.path_params
