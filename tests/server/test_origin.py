@@ -137,7 +137,7 @@ async def test_a_browser_that_asks_before_is_told_what_a_listed_site_may(site: A
 
 
 async def test_every_answer_says_that_it_is_nothing_for_browsers(site: Application) -> None:
-    async with client(site) as http:
+    async with client(site, host="[::1]") as http:
         answers = [
             await http.get(path) for path in ("/v1/agents", "/healthz", "/none", "/v1/agents/x/threads")
         ]
