@@ -86,7 +86,8 @@ class _TextBuilder:
 
     def add(self, chunk: TextChunk) -> None:
         self.pieces.append(chunk.text)
-        self.opaque.take(chunk)
+        if chunk.signature or chunk.provider_state:
+            self.opaque.take(chunk)
 
     def build(self, origin: Origin | None, *, complete: bool = True) -> TextBlock:  # noqa: ARG002 - one shape for all builders
         o = self.opaque
@@ -105,8 +106,10 @@ class _ThinkingBuilder:
 
     def add(self, chunk: ThinkingChunk) -> None:
         self.pieces.append(chunk.thinking)
-        self.summary = self.summary or chunk.summary
-        self.opaque.take(chunk)
+        if chunk.summary:
+            self.summary = True
+        if chunk.signature or chunk.provider_state:
+            self.opaque.take(chunk)
 
     def build(self, origin: Origin | None, *, complete: bool = True) -> ThinkingBlock:  # noqa: ARG002 - one shape for all builders
         o = self.opaque
@@ -134,7 +137,8 @@ class _ToolUseBuilder:
         self.id = chunk.id or self.id
         self.name = chunk.name or self.name
         self.pieces.append(chunk.input)
-        self.opaque.take(chunk)
+        if chunk.signature or chunk.provider_state:
+            self.opaque.take(chunk)
 
     def build(self, origin: Origin | None, *, complete: bool = True) -> ToolUseBlock:
         o = self.opaque
@@ -343,6 +347,11 @@ class Response:
 
     def add(self, chunk: Chunk) -> None:
         """Take one chunk."""
+        if type(chunk) is TextChunk or type(chunk) is ThinkingChunk or type(chunk) is ToolUseChunk:
+            begun = self._builders.get((chunk.index, type(chunk)))  # nearly all there are
+            if begun is not None:
+                begun.add(chunk)
+                return
         match chunk:
             case (
                 TextChunk()

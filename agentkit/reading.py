@@ -66,8 +66,12 @@ class BodyDecoder:
         feed = self._decoder.feed
         try:
             if self._sse is not None:
-                for event in self._sse.close() if ended else self._sse.feed(data):
-                    out += feed(event.event, event.data)
+                if not ended:
+                    for name, payload in self._sse.feed_pairs(data):
+                        out += feed(name, payload)
+                else:
+                    for event in self._sse.close():
+                        out += feed(event.event, event.data)
             else:
                 for line in self._ndjson.close() if ended else self._ndjson.feed(data):
                     out += feed("", line)

@@ -9,7 +9,8 @@ their stream, is an event of its own; the standard would drop it as an unknown f
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from typing import Final, TypeVar
 
 from agentkit.content import valid_text
 from agentkit.errors import WireError, quote
@@ -22,6 +23,10 @@ _LF: Final = 10
 _RETRY_DIGITS: Final = 15
 """More milliseconds than that are no wish for a reconnection; Python also refuses to read numbers of thousands of digits."""
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+_NAMED: Final = re.compile(r"event: ([^\n]*)\ndata: ([^\n]*)\n\n")
+_BARE: Final = re.compile(r"data: ([^\n]*)\n\n")
+
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -68,6 +73,20 @@ class SSEDecoder:
             WireError: an event, with the comments around it, grows past `max_event_size` bytes. Events that the same read completed
                 before it are returned first; the next call raises.
         """
+        frames = self._whole(data)
+        return self._checked(self._decode(frames) if frames else [])
+
+    def feed_pairs(self, data: bytes) -> list[tuple[str, str]]:
+        """Return name and data of the events that `data` completes: as `feed`, for who wants nothing else, at half its cost.
+
+        Raises:
+            WireError: as `feed`.
+        """
+        frames = self._whole(data)
+        return self._checked(_pairs(frames) or self._decode_pairs(frames) if frames else [])
+
+    def _whole(self, data: bytes) -> str:
+        """Take `data` and return the frames that it completes, line ends as LF."""
         if self._fault is not None:
             raise self._fault
         if self._head is not None:
@@ -78,13 +97,13 @@ class SSEDecoder:
         if not tail:
             data = data.lstrip(b"\n")
         if not data:
-            return []
+            return ""
 
         cut = data.rfind(b"\n\n") + 2
         if cut == 1:  # no blank line in `data`, but one may begin in the tail
             if not (tail and tail[-1] == _LF and data[0] == _LF):
                 tail += data
-                return self._checked([])
+                return ""
             cut = 1
         frames = data[:cut]
         if tail:
@@ -95,7 +114,7 @@ class SSEDecoder:
             tail += data[cut:].lstrip(b"\n")
         if len(frames) > self.max_event_size:
             frames = self._bounded(frames)
-        return self._checked(self._decode(frames.decode("utf-8", "replace")))
+        return frames.decode("utf-8", "replace")
 
     def close(self) -> list[ServerSentEvent]:
         """The body has ended: drop the unfinished event, as the standard says, but for `error: …` lines, which are returned.
@@ -140,7 +159,7 @@ class SSEDecoder:
             good.append(frame)
         return b"\n\n".join(good)
 
-    def _checked(self, events: list[ServerSentEvent]) -> list[ServerSentEvent]:
+    def _checked(self, events: list[_T]) -> list[_T]:
         """Return the events, or raise the fault where there are none before it."""
         tail = self._tail
         size = len(tail) - (tail[-1] == _LF if tail else 0)
@@ -169,6 +188,9 @@ class SSEDecoder:
             if frame:
                 self._decode_lines(frame, out)
         return out
+
+    def _decode_pairs(self, frames: str) -> list[tuple[str, str]]:
+        return [(event.event, event.data) for event in self._decode(frames)]
 
     def _decode_lines(self, frame: str, out: list[ServerSentEvent]) -> None:
         """The standard's way, for frames that are not one data line with at most a name before it."""
@@ -200,6 +222,21 @@ class SSEDecoder:
         if data:
             out.append(ServerSentEvent(event, "\n".join(data), event_id, retry))
         out.extend(errors)
+
+
+def _pairs(frames: str) -> list[tuple[str, str]]:
+    """Return the pairs of frames that are all of one plain shape, [] where one of them is not.
+
+    The regular expression skips what does not match; that nothing was skipped is seen by the lengths.
+    """
+    if frames.startswith("event: "):
+        pairs = _NAMED.findall(frames)
+        size = len("event: \ndata: \n\n") * len(pairs) + sum(map(len, chain.from_iterable(pairs)))
+    else:
+        bare = _BARE.findall(frames)
+        pairs = [("", data) for data in bare]
+        size = len("data: \n\n") * len(bare) + sum(map(len, bare))
+    return pairs if size == len(frames) else []
 
 
 def _error_event(line: str) -> ServerSentEvent:

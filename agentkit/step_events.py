@@ -78,28 +78,11 @@ class StepEvents:
         """Return the events of `chunks`, in order."""
         out: list[Event] = []
         for chunk in chunks:
-            match chunk:
-                case TextChunk():
-                    opened = self._begin(chunk.index, TextChunk, out, time)
-                    if chunk.text:
-                        out.append(TextDelta(self.run, self.step, time, opened.id, chunk.text))
-                case ThinkingChunk():
-                    self._thinking(chunk, out, time)
-                case ToolUseChunk():
-                    self._tool_use(chunk, out, time)
-                case RefusalChunk():
-                    opened = self._begin(chunk.index, RefusalChunk, out, time)
-                    if chunk.refusal:
-                        out.append(RefusalDelta(self.run, self.step, time, opened.id, chunk.refusal))
-                case ImageChunk():
-                    block = self._id(chunk.index)
-                    out.append(
-                        Image(self.run, self.step, time, block, chunk.media_type, chunk.data, chunk.url)
-                    )
-                case BlockEndChunk():
-                    self._end(chunk.index, out, time)
-                case ProviderChunk() | UsageChunk() | FinishChunk() | ErrorChunk():
-                    pass  # kept in the thread or told by the step's and the run's own events
+            delta = self._delta(chunk, time)
+            if delta is not None:
+                out.append(delta)
+            else:
+                self._take(chunk, out, time)
         return out
 
     def close(self, time: float) -> list[Event]:
@@ -109,6 +92,41 @@ class StepEvents:
             self._finish(opened, out, time, whole=False)
         self._open.clear()
         return out
+
+    def _delta(self, chunk: Chunk, time: float) -> Event | None:
+        """Return the event of a piece of text or thinking that its open block goes on with: nearly all chunks are that."""
+        if type(chunk) is TextChunk:
+            opened = self._open.get((chunk.index, TextChunk))
+            if opened is not None and chunk.text:
+                return TextDelta(self.run, self.step, time, opened.id, chunk.text)
+        elif type(chunk) is ThinkingChunk and chunk.thinking and not chunk.summary and chunk.part is None:
+            opened = self._open.get((chunk.index, ThinkingChunk))
+            if opened is not None and not chunk.signature and not chunk.provider_state:
+                said = ReasoningEvent("delta", self.provider, chunk.thinking, {})
+                return Reasoning(self.run, self.step, time, opened.id, said)
+        return None
+
+    def _take(self, chunk: Chunk, out: list[Event], time: float) -> None:
+        match chunk:
+            case TextChunk():
+                opened = self._begin(chunk.index, TextChunk, out, time)
+                if chunk.text:
+                    out.append(TextDelta(self.run, self.step, time, opened.id, chunk.text))
+            case ThinkingChunk():
+                self._thinking(chunk, out, time)
+            case ToolUseChunk():
+                self._tool_use(chunk, out, time)
+            case RefusalChunk():
+                opened = self._begin(chunk.index, RefusalChunk, out, time)
+                if chunk.refusal:
+                    out.append(RefusalDelta(self.run, self.step, time, opened.id, chunk.refusal))
+            case ImageChunk():
+                block = self._id(chunk.index)
+                out.append(Image(self.run, self.step, time, block, chunk.media_type, chunk.data, chunk.url))
+            case BlockEndChunk():
+                self._end(chunk.index, out, time)
+            case ProviderChunk() | UsageChunk() | FinishChunk() | ErrorChunk():
+                pass  # kept in the thread or told by the step's and the run's own events
 
     def _id(self, index: int) -> str:
         return f"{self.run}.{self.step}.{index}"

@@ -124,6 +124,36 @@ def test_any_body_in_any_pieces_reads_as_the_standard_says(body: bytes, places: 
     assert decode(body, *cuts) == reference(body)
 
 
+PLAIN = [b"data: a\n\n", b"data: \n\n", b"data:  b:\n\n", b"event: x\ndata: c\n\n", b"event: \ndata: d\n\n", b": ping\n\n",
+         b"id: 1\ndata: e\n\n", b"data:f\n\n", b"\n", b"x", b"event: y\n\n", b"data: g\ndata: h\n\n", b"event: error: data: i\n\n"]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(
+        st.lists(st.sampled_from(PLAIN), max_size=12).map(b"".join),
+        st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(b"".join),
+    ),
+    st.lists(st.integers(0, 120), max_size=8),
+)
+def test_pairs_are_the_names_and_data_of_the_events(body: bytes, places: list[int]) -> None:
+    cuts = sorted(min(place, len(body)) for place in places)
+    one, other = SSEDecoder(), SSEDecoder()
+
+    for start, end in zip((0, *cuts), (*cuts, len(body)), strict=True):
+        read = body[start:end]
+        assert one.feed_pairs(read) == [(event.event, event.data) for event in other.feed(read)]
+    assert one.close() == other.close()
+
+
+def test_pairs_before_an_oversized_event_come_before_its_fault() -> None:
+    decoder = SSEDecoder(20)
+
+    assert decoder.feed_pairs(b"data: a\n\ndata: " + b"x" * 50 + b"\n\n") == [("", "a")]
+    with pytest.raises(WireError, match="limit is 20"):
+        decoder.feed_pairs(b"")
+
+
 def test_an_event_is_given_out_with_its_blank_line_and_not_later() -> None:
     decoder = SSEDecoder()
 

@@ -217,10 +217,14 @@ class AnthropicMessagesDecoder:
             return []
         match kind:
             case "text_delta":
-                text = block.joiner.feed(text_member(delta, "text"))
+                text = delta.get("text")
+                if type(text) is not str or not text.isascii() or block.joiner.pending:
+                    text = block.joiner.feed(text_member(delta, "text"))
                 return [TextChunk(text, block.index)] if text else []
             case "thinking_delta":
-                text = block.joiner.feed(text_member(delta, "thinking"))
+                text = delta.get("thinking")
+                if type(text) is not str or not text.isascii() or block.joiner.pending:
+                    text = block.joiner.feed(text_member(delta, "thinking"))
                 return [ThinkingChunk(text, "", "", None, "", block.index)] if text else []
             case "input_json_delta":
                 text = block.joiner.feed(text_member(delta, "partial_json"))

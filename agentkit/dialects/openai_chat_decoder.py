@@ -117,7 +117,9 @@ class ChatDecoder:
     def _payload(self, payload: dict[str, Any], out: list[Chunk]) -> None:
         get = payload.get
         choices = get("choices")
-        error = real_error(get("error"))
+        error = get("error")
+        if error:
+            error = real_error(error)
         usage = get("usage")
         if "x_groq" in payload and type(groq := payload["x_groq"]) is dict:
             error = error or real_error(groq.get("error"))
@@ -147,7 +149,9 @@ class ChatDecoder:
             if type(delta) is not dict:
                 raise WireError(f"{NAME} delta must be an object, got {quote(delta)}")
             self._delta(delta, out)
-        error = real_error(get("error"))
+        error = get("error")
+        if error:
+            error = real_error(error)
         if finish := get("finish_reason"):
             self._finished(finish, out, broken=broken or bool(error))
         if "usage" in choice:
