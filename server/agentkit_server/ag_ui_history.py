@@ -1,0 +1,123 @@
+"""A thread's messages as an AG-UI stream without a run, for a client that comes with none: a page that was loaded again.
+
+Pure. What it leaves out: opaque state, reasoning that may not be shown, and what a page said of itself.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from agentkit.approvals import approval_id
+from agentkit.content import (
+    DocumentBlock,
+    ImageBlock,
+    JsonValue,
+    Message,
+    RefusalBlock,
+    TextBlock,
+    ToolResultBlock,
+)
+from agentkit.history import RunRecord
+from agentkit_server.ag_ui_input import ABOUT
+from agentkit_transports.encoder import Exposure
+from agentkit_transports.protocols.ag_ui import interrupt
+
+Json = dict[str, JsonValue]
+
+
+def snapshot(
+    messages: Sequence[Message],
+    waiting: RunRecord | None,
+    said: Mapping[str, str],
+    thread: str,
+    exposure: Exposure,
+) -> bytes:
+    """Return RUN_STARTED, the state if there is one, MESSAGES_SNAPSHOT and RUN_FINISHED.
+
+    Args:
+        messages: the thread's.
+        waiting: its last run, if that waits for a person: what it asks is asked again.
+        said: the options of the client's view.
+        thread: the thread's name.
+        exposure: how much reasoning is shown.
+    """
+    calls: dict[str, str] = {}
+    told = list(_messages(messages, calls, exposure))
+    head: Json = {"threadId": thread, "runId": said["run"]}
+    version: Json = {"protocolVersion": "1.0"} if "version" in said else {}
+    events: list[Json] = [{"type": "RUN_STARTED", **head, **version}]
+    if "state" in said:
+        events.append({"type": "STATE_SNAPSHOT", "snapshot": json.loads(said["state"])})
+    events.append({"type": "MESSAGES_SNAPSHOT", "messages": list[JsonValue](told)})
+    asked: list[JsonValue] = []
+    if waiting is not None:
+        for use in waiting.pending:
+            approval = approval_id(waiting.run, waiting.step, use.id)
+            asked.append(interrupt(approval, calls.get(use.id, ""), use.name))
+    outcome: Json = {"outcome": {"type": "interrupt", "interrupts": asked} if asked else {"type": "success"}}
+    events.append({"type": "RUN_FINISHED", **head, **(outcome if version else {})})
+    return b"".join(
+        b"data: %b\n\n" % json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+        for event in events
+    )
+
+
+def _messages(messages: Sequence[Message], calls: dict[str, str], exposure: Exposure) -> Iterator[Json]:
+    """Yield the messages; `calls` learns the client's id of each call, by the provider's."""
+    for place, message in enumerate(messages):
+        name = f"{message.run or 'm'}.{place}"
+        match message.role:
+            case "user":
+                content = _said(message)
+                if content:
+                    yield {"id": name, "role": "user", "content": content}
+            case "assistant":
+                yield from _answer(message, name, calls, exposure)
+            case "tool":
+                for number, block in enumerate(message.content):
+                    if isinstance(block, ToolResultBlock) and block.tool_use_id in calls:
+                        result: Json = {"id": f"{name}.{number}", "role": "tool", "content": block.text}
+                        error: Json = {"error": block.text} if block.is_error else {}
+                        yield {**result, "toolCallId": calls[block.tool_use_id], **error}
+            case _:
+                pass
+
+
+def _said(message: Message) -> str | list[JsonValue]:
+    """Return what a user said: text, or parts."""
+    blocks = [b for b in message.content if not (isinstance(b, TextBlock) and b.text.startswith(ABOUT))]
+    if all(isinstance(block, TextBlock) for block in blocks):
+        return "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    parts: list[JsonValue] = []
+    for block in blocks:
+        match block:
+            case TextBlock():
+                parts.append({"type": "text", "text": block.text})
+            case ImageBlock() | DocumentBlock():
+                source: Json = {"type": "data", "value": block.data, "mimeType": block.media_type}
+                if block.url:
+                    source = {"type": "url", "value": block.url}
+                parts.append({"type": block.type, "source": source})
+            case _:
+                pass
+    return parts
+
+
+def _answer(message: Message, name: str, calls: dict[str, str], exposure: Exposure) -> Iterator[Json]:
+    shown = exposure != "none"
+    for number, block in enumerate(message.thinking):
+        if shown and (exposure == "full" or block.summary):
+            yield {"id": f"{name}.reasoning.{number}", "role": "reasoning", "content": block.thinking}
+    out: Json = {"id": name, "role": "assistant"}
+    text = message.text + "".join(b.refusal for b in message.content if isinstance(b, RefusalBlock))
+    if text:
+        out["content"] = text
+    uses: list[JsonValue] = []
+    for use in message.tool_uses:
+        if use.complete and use.id:
+            calls[use.id] = f"{name}.{use.id}" if message.run else use.id
+            function: JsonValue = {"name": use.name, "arguments": use.input or "{}"}
+            uses.append({"id": calls[use.id], "type": "function", "function": function})
+    if uses:
+        out["toolCalls"] = uses
+    if text or uses:
+        yield out

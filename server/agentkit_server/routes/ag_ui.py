@@ -1,0 +1,342 @@
+"""AG-UI: `POST /v1/ag-ui/{agent}` runs an agent for CopilotKit, `HttpAgent` and other clients of the protocol.
+
+A stream that breaks off ends its run, as the protocol has no way back; a client that names its run in `X-Run-Id` (TanStack AI) may come back
+with `Last-Event-ID`, by the same POST or a GET. The thread keeps the client's state, in its runs' metadata.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agentkit.approvals import approval_id
+from agentkit.content import JsonValue, Message
+from agentkit.history import RunRecord
+from agentkit.log import EARLIEST, NOW, Cursor, Topic
+from agentkit.options import RunOptions
+from agentkit_server import rewind
+from agentkit_server.access import exposure_of, known, topic_of
+from agentkit_server.ag_ui_history import snapshot
+from agentkit_server.ag_ui_input import (
+    Decision,
+    RunAgentInput,
+    Said,
+    Thread,
+    read_decisions,
+    read_results,
+    read_said,
+    read_tools,
+)
+from agentkit_server.body import read_json
+from agentkit_server.feed import FeedResponse
+from agentkit_server.foreign_feed import cancel_on_leave, start_feed
+from agentkit_server.problems import Endpoint, JSONResponse
+from agentkit_server.service import ENDED, RunOrder, Service, Started
+from agentkit_transports.encoder import View
+from agentkit_transports.problem import Problem, ProblemError
+from agentkit_transports.sse import open_feed
+
+BUSY_WAIT: Final = 1.0
+"""Seconds for a thread's run to end before it counts as busy: who stops an answer and asks again at once does both in one moment."""
+LEFT: Final = "ag_ui"
+"""In a run's metadata: what its client said of it."""
+
+
+def routes(service: Service) -> Iterable[Route]:
+    """Return this room's routes."""
+    rooms = _AGUI(service)
+    return [
+        Route("/v1/ag-ui/{agent}", Endpoint(rooms.run), methods=["POST"]),
+        Route("/v1/ag-ui/{agent}", Endpoint(rooms.join), methods=["GET"]),
+        Route("/v1/ag-ui/{agent}/capabilities", Endpoint(rooms.capabilities), methods=["GET"]),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One request."""
+
+    request: Request
+    topic: Topic
+    body: RunAgentInput
+    records: Sequence[RunRecord]
+    """The thread's runs so far."""
+    state: JsonValue
+    """The client's, or what the thread has kept of it."""
+
+    @property
+    def survives(self) -> bool:
+        """True where the client can come back, so that its leaving means nothing."""
+        return "x-run-id" in self.request.headers
+
+
+class _AGUI:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def run(self, request: Request) -> Response:
+        settings = self._service.settings
+        body = await read_json(
+            request, RunAgentInput, max_size=settings.body_size, max_depth=settings.json_depth
+        )
+        topic = await topic_of(request, self._service, "run", request.path_params["agent"], body.thread_id)
+        records = await self._service.engine.threads.runs(topic)
+        asked = _Asked(request, topic, body, records, _state(body, records))
+        if asked.survives or "last-event-id" in request.headers:
+            again = _by_client(records, body.run_id)
+            if again is not None:
+                return await self._replay(request, topic, again)
+            if "last-event-id" in request.headers:
+                raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="runId"))
+        if body.resume:
+            return await self._go_on(asked, read_decisions(body))
+        return await self._begin(asked)
+
+    async def join(self, request: Request) -> Response:
+        """Replay a run, or what follows `Last-Event-ID` of it."""
+        query = request.query_params
+        thread, run = query.get("threadId", ""), query.get("runId", "")
+        if not thread or not run:
+            raise ProblemError(Problem(400, "malformed", "threadId and runId are needed", field="runId"))
+        topic = await topic_of(request, self._service, "read", request.path_params["agent"], thread)
+        record = _by_client(await self._service.engine.threads.runs(topic), run)
+        if record is None:
+            raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="runId"))
+        return await self._replay(request, topic, record)
+
+    # a new run
+
+    async def _begin(self, asked: _Asked) -> Response:
+        service, topic, body = self._service, asked.topic, asked.body
+        messages = await service.engine.threads.messages(topic)
+        standing = rewind.standing(asked.records)
+        said = read_said(body, _thread(messages, standing))
+        if not said.input:
+            if body.messages or not messages:
+                raise ProblemError(
+                    Problem(422, "invalid", "messages: no message of the user to answer", field="messages")
+                )
+            return self._show(asked, messages)
+        order = self._order(asked, said, messages)
+        view = self._view(asked)
+
+        async def leave(started: Started) -> None:
+            await self._leave(asked, started)
+
+        try:
+            _, response = await start_feed(service, topic, order, view, on_leave=leave)
+        except ProblemError as error:
+            if error.problem.status != 409 or not await self._is_free(topic):
+                raise
+            _, response = await start_feed(service, topic, replace(order, queue=True), view, on_leave=leave)
+        return response
+
+    def _show(self, asked: _Asked, messages: Sequence[Message]) -> Response:
+        """Answer a client that comes without messages: with those of the thread."""
+        last = asked.records[-1] if asked.records else None
+        waiting = last if last is not None and last.status == "suspended" else None
+        view = self._view(asked)
+        body = snapshot(messages, waiting, dict(view.options), asked.topic.thread, view.exposure)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return Response(body, media_type="text/event-stream", headers=headers)
+
+    def _order(self, asked: _Asked, said: Said, messages: Sequence[Message]) -> RunOrder:
+        body, given = asked.body, said.input
+        words: dict[str, JsonValue] = {**dict(_words(asked))}
+        if said.context:
+            words["context"] = said.context
+        metadata: dict[str, JsonValue] = {LEFT: words}
+        if asked.state is not None:
+            metadata["state"] = asked.state
+        if body.context:
+            metadata["context"] = [part.model_dump() for part in body.context]
+        if body.forwarded_props not in (None, {}):
+            metadata["forwarded_props"] = body.forwarded_props
+        if said.last:
+            metadata[rewind.MESSAGE] = said.last
+        replaces = rewind.answered_by(asked.records, said.last) if said.is_again else ""
+        if replaces:
+            metadata[rewind.REPLACES] = replaces
+            given = rewind.question_of(messages, replaces) or given
+        options = self._options(asked)
+        if gone := rewind.taken_back(asked.records, replaces):
+            options["compact"] = lambda history: rewind.without(history, gone)
+        return RunOrder(list(given), metadata=metadata, options=options)
+
+    def _options(self, asked: _Asked) -> RunOptions:
+        """Return what the client may say of a run: its own tools. A call that needs a person ends the stream."""
+        options = RunOptions(on_approval="suspend")
+        if tools := read_tools(asked.body):
+            options["client_tools"] = tools
+        return options
+
+    async def _is_free(self, topic: Topic) -> bool:
+        """Wait a moment for the thread's run to end."""
+        holder = await self._service.engine.leases.holder(topic)
+        if holder is None:
+            return True
+        return (await self._service.wait(topic, holder, BUSY_WAIT)).status in ENDED
+
+    async def _leave(self, asked: _Asked, started: Started) -> None:
+        """Stop a run whose client has left; not one that waits for it, nor one to which it can come back."""
+        if asked.survives:
+            return
+        record = await self._service.record(asked.topic, started.run)
+        if record.status != "suspended":
+            await cancel_on_leave(self._service, asked.topic, started)
+
+    # a run that waits for a person
+
+    async def _go_on(self, asked: _Asked, decisions: Sequence[Decision]) -> Response:
+        service, topic = self._service, asked.topic
+        await topic_of(asked.request, service, "approve", topic.agent, topic.thread)
+        record = await service.record(topic, decisions[0].approval.partition(".")[0])
+        if record.status != "suspended":
+            raise ProblemError(Problem(409, "not_suspended", f"the run is {record.status}", field="resume"))
+        wanted = {approval_id(record.run, record.step, use.id) for use in record.pending}
+        wanted -= record.decisions.keys()
+        if wanted != {one.approval for one in decisions}:
+            said = f"resume: should answer exactly {', '.join(sorted(wanted)) or 'nothing'}"
+            raise ProblemError(Problem(422, "invalid", said, field="resume"))
+        options = self._options(asked)
+        messages = await service.engine.threads.messages(topic)
+        if results := read_results(asked.body, messages):
+            await service.engine.threads.extend(topic, [Message("tool", tuple(results), run=record.run)])
+        if asked.state is not None:  # tools find it where they found the one before
+            kept = replace(record, metadata={**record.metadata, "state": asked.state})
+            await service.engine.threads.put_run(topic, kept)
+        before = await service.hub.locate(topic, NOW)
+        for one in decisions:
+            await service.approve(
+                topic, record.run, one.approval, approved=one.approved, reason=one.reason, options=options
+            )
+        view = replace(self._view(asked), run=record.run)
+
+        async def leave() -> None:
+            await self._leave(asked, Started(record.run, fresh=False))
+
+        feed = await open_feed(
+            service.hub,
+            topic,
+            view,
+            before.cursor,
+            given=False,
+            has_ended=service.end_of(topic, record.run),
+        )
+        assert feed is not None  # no cursor was given
+        return FeedResponse(feed, on_leave=leave)
+
+    # coming back
+
+    async def _replay(self, request: Request, topic: Topic, record: RunRecord) -> Response:
+        service = self._service
+        words = dict(_texts(record.metadata.get(LEFT)))
+        words.pop("context", "")
+        if "state" in record.metadata:
+            words["state"] = json.dumps(record.metadata["state"])
+        cursor, words["skip"] = _place(request)
+        if (await service.hub.locate(topic, cursor)).gap is not None:
+            raise ProblemError(Problem(410, "gone", "what followed there is not kept any more"))
+        exposure = exposure_of(known(request), service)
+        view = View("ag_ui", tuple(sorted(words.items())), exposure, run=record.run)
+        feed = await open_feed(
+            service.hub,
+            topic,
+            view,
+            cursor,
+            given=cursor != EARLIEST,
+            has_ended=self._is_over(topic, record.run),
+        )
+        return Response(status_code=204) if feed is None else FeedResponse(feed)
+
+    def _is_over(self, topic: Topic, run: str) -> Callable[[], Awaitable[bool]]:
+        async def is_over() -> bool:
+            return (await self._service.record(topic, run)).status in ENDED | {"suspended"}
+
+        return is_over
+
+    def _view(self, asked: _Asked) -> View:
+        options = dict(_words(asked))
+        if asked.state is not None:
+            options["state"] = json.dumps(asked.state)
+        exposure = exposure_of(known(asked.request), self._service)
+        return View("ag_ui", tuple(sorted(options.items())), exposure)
+
+    async def capabilities(self, request: Request) -> Response:
+        service = self._service
+        agent = request.path_params["agent"]
+        await topic_of(request, service, "read", agent, "main")
+        entry = service.entry(agent)
+        reasoning = exposure_of(known(request), service) != "none"
+        identity: dict[str, JsonValue] = {"name": entry.name, "type": "agentkit"}
+        if entry.description:
+            identity["description"] = entry.description
+        said: dict[str, JsonValue] = {
+            "identity": identity,
+            "transport": {"streaming": True, "websocket": False, "httpBinary": False, "resumable": True},
+            "tools": {"supported": True, "parallelCalls": True, "clientProvided": True},
+            "state": {"snapshots": True, "memory": True, "persistentState": True},
+            "reasoning": {"supported": reasoning, "streaming": reasoning},
+            "multimodal": {"input": {"image": True, "pdf": True, "audio": False, "video": False}},
+            "humanInTheLoop": {"supported": True, "approvals": True, "interrupts": True},
+        }
+        return JSONResponse(said)
+
+
+def _words(asked: _Asked) -> tuple[tuple[str, str], ...]:
+    """Return what the client said of its run, as its stream and a later replay need it."""
+    body = asked.body
+    words = {"run": body.run_id, "version": body.protocol_version or "", "parent": body.parent_run_id or ""}
+    return tuple((name, value) for name, value in words.items() if value)
+
+
+def _texts(value: JsonValue) -> list[tuple[str, str]]:
+    return (
+        [(name, text) for name, text in value.items() if isinstance(text, str)]
+        if isinstance(value, dict)
+        else []
+    )
+
+
+def _by_client(records: Sequence[RunRecord], run: str) -> RunRecord | None:
+    """Return the run that a client calls so."""
+    return next((one for one in reversed(records) if ("run", run) in _texts(one.metadata.get(LEFT))), None)
+
+
+def _thread(messages: Sequence[Message], standing: Sequence[RunRecord]) -> Thread:
+    def latest(values: Iterable[JsonValue]) -> str:
+        return next((value for value in values if isinstance(value, str) and value), "")
+
+    def words(record: RunRecord) -> Mapping[str, str]:
+        return dict(_texts(record.metadata.get(LEFT)))
+
+    last = latest(record.metadata.get(rewind.MESSAGE) for record in reversed(standing))
+    context = latest(words(record).get("context") for record in reversed(standing))
+    return Thread(messages, last, context)
+
+
+def _state(body: RunAgentInput, records: Sequence[RunRecord]) -> JsonValue:
+    """Return the client's state; {} is what a client sends that has none yet, and gets back what the thread kept."""
+    if body.state not in (None, {}):
+        return body.state
+    return next((one.metadata["state"] for one in reversed(records) if "state" in one.metadata), None)
+
+
+def _place(request: Request) -> tuple[Cursor, str]:
+    """Return after which record a client comes back, and which frames of the next it has had: `E-42.1` is in the middle of record 42."""
+    said = request.headers.get("last-event-id", "")
+    if not said:
+        return EARLIEST, "0.0"
+    place, _, had = said.partition(".")
+    cursor = Cursor.parse(place)
+    if not had:
+        return cursor, "0.0"
+    if not (had.isascii() and had.isdigit() and len(had) < 6) or cursor.seq < 1:
+        raise ProblemError(
+            Problem(400, "malformed", "Last-Event-ID is none of this stream", field="last-event-id")
+        )
+    return Cursor(cursor.epoch, cursor.seq - 1), f"{cursor.seq}.{int(had)}"
