@@ -29,6 +29,8 @@ FINISH: Final[Mapping[str, str]] = {
     "refusal": "content_filter",
 }
 """Our word for why a model stopped → OpenAI's; any other is `stop`: the run has ended, and the client has nothing to do."""
+STOPPED: Final = "the server stops"
+"""Why a server that drains cancels its runs: nobody's wish, so the cut answer must not look like a whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ class State:
     """Ids of the calls that were told, in order."""
     thought: tuple[str, JsonValue] | None = None
     """Block and summary part of the reasoning that was told last, while no text has come since."""
+    images: int = 0
+    """How many were told."""
+    has_begun: bool = False
     has_refused: bool = False
     is_over: bool = False
 
@@ -96,8 +101,8 @@ class Fold:
         return tell(self, state, body)
 
     def _run_started(self, state: State, body: Any) -> tuple[State, list[Payload]]:
-        state = replace(state, client_tools=frozenset(body["data"].get("client_tools", ())))
-        return state, [self._chunk(state, {"role": "assistant", "content": ""})]
+        theirs = frozenset(body["data"].get("client_tools", ()))
+        return replace(state, client_tools=theirs, has_begun=True), [self._beginning(state)]
 
     def _reasoning(self, state: State, body: Any) -> tuple[State, list[Payload]]:
         data = body["data"]
@@ -127,8 +132,8 @@ class Fold:
         )
         if not url:  # too large for a record
             return state, []
-        image: JsonValue = {"index": 0, "type": "image_url", "image_url": {"url": url}}
-        return state, [self._chunk(state, {"images": [image]})]
+        image: JsonValue = {"index": state.images, "type": "image_url", "image_url": {"url": url}}
+        return replace(state, images=state.images + 1), [self._chunk(state, {"images": [image]})]
 
     def _call_started(self, state: State, body: Any) -> tuple[State, list[Payload]]:
         if not state.client_tools:
@@ -166,6 +171,8 @@ class Fold:
         return self._end(state, finish, data["usage"])
 
     def _cancelled(self, state: State, body: Any) -> tuple[State, list[Payload]]:
+        if body["data"]["reason"] == STOPPED:
+            return replace(state, is_over=True), [_CLOSING]
         return self._end(state, "stop", body["data"]["usage"])
 
     def _failed(self, state: State, body: Any) -> tuple[State, list[Payload]]:
@@ -173,13 +180,19 @@ class Fold:
         return self._fail(state, data["message"], "server_error", data["code"])
 
     def _end(self, state: State, finish: str, usage: Any) -> tuple[State, list[Payload]]:
-        out = [self._chunk(state, {}, finish)]
+        out = (
+            [] if state.has_begun else [self._beginning(state)]
+        )  # a run may be stopped while it waits for its thread
+        out.append(self._chunk(state, {}, finish))
         if self._with_usage:
             out.append({**self._head(state), "choices": [], "usage": usage_of(usage)})
         return replace(state, is_over=True), out
 
     def _fail(self, state: State, message: str, kind: str, code: str) -> tuple[State, list[Payload]]:
         return replace(state, is_over=True), [error_of(message, kind, code)]
+
+    def _beginning(self, state: State) -> Payload:
+        return self._chunk(state, {"role": "assistant", "content": ""})
 
     def _chunk(self, state: State, delta: dict[str, JsonValue], finish: str | None = None) -> Payload:
         choice: JsonValue = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
@@ -266,7 +279,7 @@ class ChatCompletions:
 
     def closing(self, retry_ms: int) -> bytes:  # noqa: ARG002
         """Return an error: a stream that ends without one would be taken for a good end."""
-        return _frame(error_of("the server ends this stream; ask again", "server_error", "closing")) + DONE
+        return _frame(_CLOSING) + DONE
 
     def beat(self) -> bytes:
         """Return a sign of life."""
@@ -341,6 +354,9 @@ class Completion:
 def error_of(message: str, kind: str, code: str, param: str | None = None) -> Payload:
     """Return an error as OpenAI's clients read it, in a stream and as an answer's body."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code or None}}
+
+
+_CLOSING: Final = error_of("the server ends this stream; ask again", "server_error", "closing")
 
 
 def usage_of(usage: Mapping[str, int]) -> JsonValue:
