@@ -15,6 +15,9 @@ REPLACES: Final = "replaces"
 MESSAGE: Final = "message"
 """In a run's metadata: the client's own id of the message that it answers."""
 
+CONTINUES: Final = "continues"
+"""In a run's metadata: the assistant message that it goes on with."""
+
 
 def standing(records: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the runs that still count, oldest first."""

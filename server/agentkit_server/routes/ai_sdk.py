@@ -24,6 +24,7 @@ from agentkit_server.feed import FeedResponse
 from agentkit_server.foreign_feed import run_feed, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import ENDED, PAGE, RunOrder, Service
+from agentkit_server.ui_history import ui_messages
 from agentkit_server.ui_messages import (
     Answer,
     ChatRequest,
@@ -49,6 +50,7 @@ def routes(service: Service) -> Iterable[Route]:
     rooms = _Chats(service)
     return [
         Route(CHAT, Endpoint(rooms.send), methods=["POST"]),
+        Route(f"{CHAT}/{{chat}}", Endpoint(rooms.show), methods=["GET"]),
         Route(f"{CHAT}/{{chat}}/stream", Endpoint(rooms.resume), methods=["GET"]),
         Route(f"{CHAT}/{{chat}}/stop", Endpoint(rooms.stop), methods=["POST"]),
     ]
@@ -74,6 +76,21 @@ class _Chats:
         order = await self._order(topic, body, given, records)
         _, response = await start_feed(service, topic, order, self._view(request))
         return _headed(response)
+
+    async def show(self, request: Request) -> Response:
+        """Return a chat's messages as a page shows them, but for the one that is being made."""
+        service, names = self._service, request.path_params
+        topic = await topic_of(request, service, "read", names["agent"], names["chat"])
+        records = await service.engine.threads.runs(topic)
+        messages = await service.engine.threads.messages(topic)
+        active = _active(records)
+        shown = ui_messages(
+            messages,
+            records,
+            exposure_of(known(request), service),
+            leave_out=active.run if active is not None else "",
+        )
+        return JSONResponse({"id": topic.thread, "messages": [*shown]})
 
     async def resume(self, request: Request) -> Response:
         """Replay the message that is being made, and follow it; 204 where none is."""
@@ -164,7 +181,9 @@ class _Chats:
             given = results(last, latest.run, calls)
             if calls and len(given) == len(calls):
                 message = _message_of(latest) or latest.run
-                order = RunOrder(list(given), metadata={_CONTINUES: message}, options=self._options(records))
+                order = RunOrder(
+                    list(given), metadata={rewind.CONTINUES: message}, options=self._options(records)
+                )
                 _, response = await start_feed(
                     self._service, topic, order, self._view(request, message=message)
                 )
@@ -210,12 +229,8 @@ class _Chats:
         return View("ai_sdk", tuple(sorted(options.items())), exposure)
 
 
-_CONTINUES: Final = "continues"
-"""In a run's metadata: the assistant message that it goes on with."""
-
-
 def _message_of(record: RunRecord) -> str:
-    message = record.metadata.get(_CONTINUES)
+    message = record.metadata.get(rewind.CONTINUES)
     return message if isinstance(message, str) else ""
 
 

@@ -95,11 +95,15 @@ def test_a_scenario_is_the_message_that_the_table_says(
     api = f"{frontends.url}/v1/ai-sdk/{scenario.name}"
     seen = client.ask("stream", api=api, chat=chat, text="go", body="whole")
     after = client.ask("reconnect", api=api, chat=chat)
+    shown = httpx2.get(f"{api}/{chat}", trust_env=False).json()["messages"]
 
     check_chunks(seen["chunks"])
     assert seen["wrong"] == []
     if seen["message"] is not None:
         check_message(seen["message"], scenario)
+    for message in shown[1:]:  # what the page is given when it is opened again
+        check_message(message, scenario)
+        assert message["id"] == seen["message"]["id"]
     assert (seen["error"] is not None) is (scenario.end == "failed")
     assert after is None  # nothing to resume once it has ended
     assert not any(secret in json.dumps(seen) for secret in SECRETS)

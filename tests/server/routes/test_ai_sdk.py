@@ -303,3 +303,23 @@ async def test_the_pages_own_tools_are_answered_by_the_page(chats: Application) 
     assert "providerExecuted" not in call
     assert done[0]["messageId"] == asked[0]["messageId"]
     assert text_of(done) == "There."
+
+
+async def test_a_page_that_is_opened_again_gets_what_was_said_and_resumes_the_rest(
+    chats: Application, gate: anyio.Event
+) -> None:
+    await send(chats, "echo", message=said("one"))
+    async with client(chats) as http:
+        shown = (await http.get("/v1/ai-sdk/echo/c1")).json()
+        new = (await http.get("/v1/ai-sdk/echo/new")).json()
+    async with post(chats, "/v1/ai-sdk/slow", {"id": "c1", "message": said("go", "u7")}) as going:
+        await going.until("reasoning-delta")
+        async with client(chats) as http:
+            half = (await http.get("/v1/ai-sdk/slow/c1")).json()
+        gate.set()
+        await going.finished()
+
+    assert [one["role"] for one in shown["messages"]] == ["user", "assistant"]
+    assert [part["type"] for part in shown["messages"][1]["parts"]] == ["step-start", "reasoning", "text"]
+    assert new == {"id": "new", "messages": []}
+    assert [one["id"] for one in half["messages"]] == ["u7"]
