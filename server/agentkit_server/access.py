@@ -8,17 +8,34 @@ from typing import Final
 
 from starlette.requests import HTTPConnection, Request
 
-from agentkit.errors import ConfigurationError
 from agentkit.log import Topic
 from agentkit_server.auth import with_bearer
 from agentkit_server.identity import Identity, least
+from agentkit_server.origin import HEADERS, demand_origin, is_allowed
 from agentkit_server.service import NAME, Service
+from agentkit_server.tickets import COOKIE, TICKET, FeedUse
 from agentkit_transports.backend import Action
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.problem import Problem, ProblemError
 
 IDENTITY: Final = "agentkit.identity"
 """Where a scope keeps who sent it."""
+CREDENTIALS: Final = frozenset(
+    {
+        "access_token",
+        "api_key",
+        "apikey",
+        "auth",
+        "authorization",
+        "bearer",
+        "jwt",
+        "key",
+        "password",
+        "secret",
+        "token",
+    }
+)
+"""Names in a query that are refused: what stands in a URL is in logs, histories and referrers."""
 
 
 async def admit(request: HTTPConnection, service: Service) -> Identity:
@@ -107,20 +124,64 @@ def unauthenticated() -> ProblemError:
 
 
 async def identify_token(token: str, service: Service) -> Identity:
-    """Return whom a token names that came in a frame.
+    """Return whom a token or a ticket names that came in a frame. A ticket is used up by it.
 
     Raises:
         ProblemError: 401 nobody.
     """
+    if token.startswith(TICKET):
+        identity = await service.tickets.open_socket(token)
+        if identity is None:
+            raise unauthenticated()
+        return identity
     scope = {"type": "websocket", "path": "/", "query_string": b"", "headers": []}
     return await _identify(HTTPConnection(with_bearer(scope, token)), service)
 
 
 async def _identify(request: HTTPConnection, service: Service) -> Identity:
-    try:
+    """Find out who it is: by its header, its ticket, its cookie; what is none of ours the `Auth` may know."""
+    if any(name.lower() in CREDENTIALS for name in request.query_params):
+        raise ProblemError(
+            Problem(400, "credentials_in_url", "URLs are logged and shared: send Authorization: Bearer …")
+        )
+    identity: Identity | None = None
+    if "authorization" not in request.headers:
+        if "ticket" in request.query_params:
+            identity = await _by_ticket(request, service)
+            if identity is None:
+                raise unauthenticated()
+        elif COOKIE in request.cookies:
+            identity = await service.tickets.session(request.cookies[COOKIE])
+            if identity is not None:
+                demand_origin(request.scope, service.settings)
+    if identity is None:
         identity = await service.auth.authenticate(request)
-    except ConfigurationError:
-        identity = None
     if identity is None or is_expired(identity, service):
         raise unauthenticated()
+    return identity
+
+
+async def _by_ticket(request: HTTPConnection, service: Service) -> Identity | None:
+    """Return whom a ticket in a URL stands for: for a feed only. A socket says its ticket in hello."""
+    scope, words = request.scope, request.query_params.getlist("ticket")
+    if (
+        scope["type"] != "http"
+        or scope["method"] != "GET"
+        or not scope["path"].endswith("/events")
+        or len(words) > 1
+    ):
+        return None
+    origin = request.headers.get("origin", "")
+    if origin and not is_allowed(origin, scope, service.settings):
+        raise ProblemError(Problem(403, "forbidden", "not from this origin", field="origin"))
+    has_place = bool(request.headers.get("last-event-id"))
+    is_secure = scope["scheme"] == "https"
+    found = await service.tickets.open_feed(
+        FeedUse(words[0], origin.lower(), has_place, lambda name: request.cookies.get(name, ""), is_secure)
+    )
+    if found is None:
+        return None
+    identity, cookie = found
+    if cookie:
+        scope[HEADERS] = [(b"set-cookie", cookie.encode())]
     return identity

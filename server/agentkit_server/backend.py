@@ -1,6 +1,8 @@
 """What a socket asks for, done by the `Service` for who is behind the socket: the transport's `Backend`."""
 
+import base64
 from collections.abc import Mapping
+from typing import Final
 
 from starlette.requests import HTTPConnection
 
@@ -18,6 +20,9 @@ from agentkit_transports.encoder import Exposure
 from agentkit_transports.hub import Hub
 from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.session import Approve, CancelRun, StartRun, Steer
+
+BEARER: Final = "bearer."
+"""A subprotocol that is a token, as base64url: what a browser's WebSocket can send. It is never chosen, so it is not sent back."""
 
 
 class SocketBackend:
@@ -40,14 +45,15 @@ class SocketBackend:
         settings = self._service.settings
         check_host(scope, settings, is_open=self._service.auth.is_open)
         check_origin(scope, settings)
+        offered = [one for one in scope.get("subprotocols", ()) if one.startswith(BEARER)]
+        if offered:
+            return await identify_token(_token(offered[0]), self._service)
         try:
             return await admit(HTTPConnection(scope), self._service)
         except ProblemError as error:
-            if error.problem.status == 401 and not any(
-                name == b"authorization" for name, _ in scope["headers"]
-            ):
-                return None
-            raise
+            if error.problem.status != 401 or any(name == b"authorization" for name, _ in scope["headers"]):
+                raise
+            return None
 
     async def authenticate(self, identity: Anybody | None, auth: str) -> Identity:
         """Say whom `hello{auth}` names. Once it is known whose socket it is, it stays that one's: so do its subscriptions.
@@ -103,6 +109,15 @@ class SocketBackend:
             topic, request.run, request.approval, approved=request.approved, reason=request.reason
         )
         return {"run": record.run, "approval": request.approval}
+
+
+def _token(offered: str) -> str:
+    """Return the token in a subprotocol; "" for what is none."""
+    text = offered.removeprefix(BEARER)
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except ValueError:
+        return ""
 
 
 def _ours(identity: Anybody) -> Identity:

@@ -16,6 +16,8 @@ from agentkit_transports.encoder import Exposure
 
 RIGHTS: Final[frozenset[Action]] = frozenset({"read", "run", "cancel", "steer", "approve", "delete"})
 """All there is to do with a thread. `read` is its feed, its runs, its messages and its name in a list."""
+METRICS: Final[Action] = "metrics"
+"""To see the server's metrics: a right that nobody has who was not given it by name."""
 EXPOSURES: Final[tuple[Exposure, ...]] = ("none", "summary", "full")
 """How much of the reasoning somebody gets, the least first."""
 
@@ -74,17 +76,9 @@ class Identity:
             return False
         return self.grant is None or (self.grant.agent, self.grant.thread) == (agent, thread)
 
-    def narrowed(
-        self, grant: Grant, rights: frozenset[Action], expires: float, agents: frozenset[str] | None = None
-    ) -> "Identity":
+    def narrowed(self, grant: Grant, rights: frozenset[Action]) -> "Identity":
         """Return what a ticket of it may do: never more than itself, and never longer."""
-        return replace(
-            self,
-            grant=grant,
-            rights=self.rights & rights,
-            agents=self.agents if agents is None else agents,
-            expires=expires if self.expires is None else min(expires, self.expires),
-        )
+        return replace(self, grant=grant, rights=self.rights & rights)
 
 
 ANYONE: Final = Identity("")
@@ -112,9 +106,10 @@ def checked_rights(names: Iterable[str]) -> frozenset[Action]:
     """
     found: set[Action] = set()
     for name in names:
-        right = next((one for one in RIGHTS if one == name), None)
+        right = next((one for one in {*RIGHTS, METRICS} if one == name), None)
         if right is None:
-            raise ConfigurationError(f"unknown right {quote(name)}; known: {', '.join(sorted(RIGHTS))}")
+            known = ", ".join(sorted({*RIGHTS, METRICS}))
+            raise ConfigurationError(f"unknown right {quote(name)}; known: {known}")
         found.add(right)
     return frozenset(found)
 

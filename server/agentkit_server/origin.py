@@ -16,6 +16,8 @@ from agentkit_transports.problem import Problem, ProblemError
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
+HEADERS: Final = "agentkit.headers"
+"""Where a scope keeps headers for its answer."""
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = "GET, HEAD, POST, DELETE"
 REQUEST_HEADERS: Final = ("accept", "authorization", "content-type", "idempotency-key", "last-event-id")
@@ -127,6 +129,7 @@ def add_headers(scope: Scope, settings: Settings, headers: list[tuple[bytes, byt
     """Add to an answer's headers what every answer says, and for a listed site's page that it may read it."""
     present = {name.lower() for name, _ in headers}
     headers += [one for one in SECURE if one[0] not in present]
+    headers += scope.get(HEADERS, ())
     if not settings.allowed_origins:
         return
     headers.append((b"vary", b"Origin"))

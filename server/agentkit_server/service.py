@@ -33,6 +33,7 @@ from agentkit_server.directory import AgentDirectory, Entry
 from agentkit_server.identity import Identity
 from agentkit_server.limits import RunLimits, Stays
 from agentkit_server.settings import Settings
+from agentkit_server.tickets import Tickets
 from agentkit_transports.asgi import Scope
 from agentkit_transports.hub import Hub
 from agentkit_transports.problem import Problem, ProblemError
@@ -102,6 +103,7 @@ class Service:
         self._is_fleeting = False
         self.stays = Stays(settings, clock, None if self.auth.is_open else self._may_watch)
         self.run_limits = RunLimits(settings)
+        self.tickets = Tickets(engine, settings, clock)
 
     def fleeting(self) -> "Service":
         """Return a service of the same agents for one request without a thread: what it keeps is gone with it, and no list shows it.

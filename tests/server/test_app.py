@@ -113,7 +113,7 @@ async def test_our_own_faults_are_logged_and_not_told(
     app = create_app([Agent("planner", model=ScriptedModel())], engine=_Broken(error))
     with caplog.at_level(logging.ERROR, "agentkit.server"):
         async with client(app) as http:
-            answer = await http.get("/v1/agents/planner/threads/t1/messages?token=CANARY")
+            answer = await http.get("/v1/agents/planner/threads/t1/messages?x=CANARY")
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert "CANARY" not in answer.text

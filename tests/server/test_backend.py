@@ -21,7 +21,7 @@ def scope(app: Application, origin: str | None) -> Scope:
     headers = [(b"host", b"agents.example:8000")]
     if origin is not None:
         headers.append((b"origin", origin.encode()))
-    return {"type": "websocket", "headers": headers}
+    return {"type": "websocket", "query_string": b"", "headers": headers}
 
 
 @pytest.mark.parametrize(
