@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from agentkit.errors import ConfigurationError, quote
 from agentkit_server.auth import Auth, bearer
-from agentkit_server.identity import EXPOSURES, RIGHTS, Identity, owner_key
+from agentkit_server.identity import EXPOSURES, METRICS, RIGHTS, Identity, owner_key
 from agentkit_transports.backend import Action
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.problem import Problem, ProblemError
@@ -146,7 +146,7 @@ class JWTAuth(Auth):
 
 def _rights(value: object) -> frozenset[Action]:
     names = set(value.split() if isinstance(value, str) else _names(value))
-    return frozenset(right for right in RIGHTS if right in names)
+    return frozenset(right for right in (*RIGHTS, METRICS) if right in names)
 
 
 def _names(value: object) -> list[str]:

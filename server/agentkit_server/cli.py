@@ -5,7 +5,6 @@ without authentication, unless told so.
 """
 
 import ipaddress
-import logging
 import socket
 import sys
 from pathlib import Path
@@ -25,6 +24,7 @@ from agentkit.providers import connect
 from agentkit_server.app import create_app
 from agentkit_server.auth_keys import NAME_OF_KEY, new_key
 from agentkit_server.auth_settings import auth_from_environment
+from agentkit_server.beside import Beside
 from agentkit_server.demo import (
     approval_agent,
     failing_agent,
@@ -36,7 +36,9 @@ from agentkit_server.demo import (
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.local import NAME as LOCAL
 from agentkit_server.local import add_local
-from agentkit_server.serve import listen, make_server, url_of
+from agentkit_server.logs import LogFormat, LogLevel, RunLog, configure_logging
+from agentkit_server.metrics import MetricsApp
+from agentkit_server.serve import listen, listen_near, make_server, url_of
 from agentkit_server.settings import Settings
 from agentkit_server.terminal.command import chat_command, watch_command
 from agentkit_server.workers import Supervisor, check_workers, command_again, inherited_socket
@@ -52,7 +54,7 @@ def about() -> None:
 
 
 @app.command()
-def serve(
+def serve(  # noqa: PLR0913 - one parameter is one option
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     model: Annotated[
@@ -80,6 +82,30 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes behind the port. They share the engine.")
     ] = 1,
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            envvar="AGENTKIT_METRICS_PORT",
+            min=-1,
+            max=65535,
+            help="Serve /metrics on a port of its own, on --metrics-host; of several workers each takes the next free one.",
+        ),
+    ] = -1,
+    metrics_host: Annotated[
+        str, typer.Option(envvar="AGENTKIT_METRICS_HOST", help="Address for --metrics-port.")
+    ] = "127.0.0.1",
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="AGENTKIT_LOG_FORMAT", help="Logs on stderr, for people or machines.")
+    ] = "text",
+    log_level: Annotated[
+        LogLevel, typer.Option(envvar="AGENTKIT_LOG_LEVEL", help="info has a line for each run.")
+    ] = "warning",
+    log_content: Annotated[
+        bool,
+        typer.Option(
+            "--log-content", envvar="AGENTKIT_LOG_CONTENT", help="With debug: write what was said too."
+        ),
+    ] = False,
     insecure_no_auth: Annotated[
         bool, typer.Option("--insecure-no-auth", help="Listen to other machines although anybody may come.")
     ] = False,
@@ -101,7 +127,10 @@ def serve(
         settings = read_settings()
         inherited = inherited_socket()
         listener = inherited or listen(host, port, settings)
+        aside = None
         try:
+            if metrics_port >= 0 and (workers == 1 or inherited is not None):
+                aside = listen_near(metrics_host, metrics_port, settings, tries=workers)
             kept = open_engine(engine) if engine else SQLiteEngine(data / "agentkit.db")
         except AgentKitError:
             listener.close()
@@ -109,17 +138,24 @@ def serve(
     except AgentKitError as error:
         typer.echo(f"agentkit: {error}", err=True)
         raise typer.Exit(1) from None
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logging(log_format, level=log_level.upper())
     if workers > 1 and inherited is None:
         anyio.run(kept.aclose)  # it can be opened: more the parent did not want to know
         say_where(listener)
         Supervisor(workers, command_again(), listener).run()
         return
-    application = create_app(directory, engine=kept, settings=settings, auth=auth)
+    application = create_app(
+        directory, engine=kept, settings=settings, auth=auth, observers=[RunLog(content=log_content)]
+    )
     application.on_close(kept.aclose)
     server = make_server(application, settings)
+    if aside is not None:
+        server.beside.append(Beside(MetricsApp(application.metrics), aside, settings))
     if inherited is None:
         say_where(listener)
+    if aside is not None:
+        typer.echo(f"metrics are at {url_of(aside)}/metrics")
+        sys.stdout.flush()
     server.run(sockets=[listener])
 
 

@@ -12,20 +12,26 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from agentkit.content import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentkit.content import (
+    Message,
+    RefusalBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    valid_text,
+)
 from agentkit.errors import AgentKitError
 from agentkit.observe import CallSight, Observer, RunSight, StepSight
 from agentkit.redaction import redacted_message
 
 LogFormat: TypeAlias = Literal["text", "json"]
-
-FIELDS: Final = ("run", "thread", "agent", "owner")
-"""Whom a line is about."""
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 logger = logging.getLogger("agentkit.runs")
 
 _about: ContextVar[dict[str, str]] = ContextVar("agentkit_log_fields", default={})  # noqa: B039 - never changed in place
-_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"about", "asctime", "message", "taskName"}
 """What every record has; anything else came by `extra`."""
 
 
@@ -137,13 +143,23 @@ def _words(run: RunSight, message: Message) -> str:
 
 
 class About(logging.Filter):
-    """Puts the fields of the run at work into every record that passes. It lets all pass."""
+    """Puts the fields of the run at work into every record that passes, as `record.about`. It lets all pass.
+
+    Not as attributes: `record.thread` is the number of an operating system's thread.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the fields; what a record says itself stands."""
-        for name, value in _about.get().items():
-            record.__dict__.setdefault(name, value)
+        """Add the fields."""
+        record.about = _about.get()
         return True
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return whom a record is about, and what its `extra` brought."""
+    about = record.__dict__.get("about")
+    said = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+    fields = {**(about if isinstance(about, dict) else {}), **said}
+    return {name: value for name, value in fields.items() if value != ""}
 
 
 class JSONFormatter(logging.Formatter):
@@ -157,14 +173,12 @@ class JSONFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        for name, value in record.__dict__.items():
-            if name not in _STANDARD and name not in out and value != "":
-                out[name] = value
+        out = {**_fields(record), **out}
         if record.exc_info:
             out["trace"] = self.formatException(record.exc_info)
         if record.stack_info:
             out["stack"] = self.formatStack(record.stack_info)
-        return json.dumps(out, ensure_ascii=False, default=str, separators=(",", ":"))
+        return valid_text(json.dumps(out, ensure_ascii=False, default=str, separators=(",", ":")))
 
 
 class TextFormatter(logging.Formatter):
@@ -175,13 +189,15 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         """Return the line without a trace."""
-        fields = {k: v for k, v in record.__dict__.items() if k not in _STANDARD and v != ""}
         line = super().formatMessage(record)
-        return " ".join([line, *(f"{name}={value}" for name, value in fields.items())])
+        return " ".join([line, *(f"{name}={value}" for name, value in _fields(record).items())])
 
 
 def configure_logging(form: LogFormat = "text", *, level: int | str = logging.WARNING) -> None:
-    """Write the process's logs to stderr in this form. For a server of ours; an application of your own configures its logging itself."""
+    """Write the process's logs to stderr in this form. For a server of ours; an application of your own configures its logging itself.
+
+    The level is the house's own. Other libraries stay at warnings: what they say at DEBUG may hold headers and bodies.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if form == "json" else TextFormatter())
     handler.addFilter(About())
@@ -189,4 +205,5 @@ def configure_logging(form: LogFormat = "text", *, level: int | str = logging.WA
     for old in list(root.handlers):
         root.removeHandler(old)
     root.addHandler(handler)
-    root.setLevel(level)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("agentkit").setLevel(level)

@@ -129,6 +129,10 @@ class _Threads:
         with self._timings.of("put_run"):
             await self._threads.put_run(topic, record, fence=fence)
 
+    async def swap_run(self, topic: Topic, old: RunRecord, new: RunRecord) -> bool:
+        with self._timings.of("swap_run"):
+            return await self._threads.swap_run(topic, old, new)
+
     async def claim(self, topic: Topic, key: str, record: RunRecord) -> str:
         with self._timings.of("claim"):
             return await self._threads.claim(topic, key, record)

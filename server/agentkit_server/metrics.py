@@ -13,11 +13,13 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.responses import Response
 
 from agentkit.errors import AgentKitError
 from agentkit.observe import CallSight, Observer, RunSight, StepSight
 from agentkit_server.measured import BOUNDS, Timings
 from agentkit_server.service import Service
+from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.hub import HubStats
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -210,3 +212,18 @@ class _Lookup(Collector):
             errors.add_metric((name,), timing.errors)
         yield seconds
         yield errors
+
+
+class MetricsApp:
+    """An ASGI application that answers `GET /metrics` to everybody: for a listener that only the right ones reach."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["path"] == "/metrics" and scope["method"] in ("GET", "HEAD"):
+            response = Response(self._metrics.text(), headers={"Content-Type": MEDIA_TYPE})
+        else:
+            response = Response("metrics are at /metrics\n", 404, media_type="text/plain")
+        await response(scope, receive, send)

@@ -20,6 +20,7 @@ import anyio
 import uvicorn
 
 from agentkit.errors import ConfigurationError
+from agentkit_server.beside import Beside
 from agentkit_server.ending import Drain
 from agentkit_server.protocols import HTTPProtocol, ServerConfig, WebSocketProtocol
 from agentkit_server.settings import Settings
@@ -41,6 +42,8 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._stuck: dict[object, tuple[int, float]] = {}
         """Connections that close or are full: how often they had drained, and since when that has not changed."""
+        self.beside: list[Beside] = []
+        """Further listeners, which live as long as this server."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -66,6 +69,8 @@ class Server(uvicorn.Server):
         """Start, and watch over the connections."""
         await super().startup(sockets=sockets)
         self._guard = asyncio.get_running_loop().create_task(self._guard_connections(), name="guard")
+        for beside in self.beside:
+            beside.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then close as uvicorn does."""
@@ -76,6 +81,8 @@ class Server(uvicorn.Server):
             await super().shutdown(sockets=sockets)
         finally:
             self._guard.cancel()
+            for beside in self.beside:
+                await beside.stop()
             for connection in list(self.server_state.connections):
                 connection.transport.abort()
 
@@ -183,6 +190,20 @@ def listen(host: str, port: int, settings: Settings) -> socket.socket:
             f"cannot listen on {host}:{port} ({error.strerror}); choose another port: --port N, or make demo PORT=N"
         ) from None
     return listener
+
+
+def listen_near(host: str, port: int, settings: Settings, *, tries: int) -> socket.socket:
+    """Return a bound socket on the first of `tries` ports from `port` on that can be had: each worker's own.
+
+    Raises:
+        ConfigurationError: none of them can.
+    """
+    for number in range(port, port + tries - 1):
+        try:
+            return listen(host, number, settings)
+        except ConfigurationError:
+            pass  # another worker's
+    return listen(host, port + tries - 1, settings)
 
 
 def url_of(listener: socket.socket) -> str:

@@ -13,7 +13,8 @@ from agentkit_transports.encoder import Exposure
 from agentkit_transports.hub import Hub
 from agentkit_transports.session import Approve, CancelRun, CloseCode, StartRun, Steer
 
-Action: TypeAlias = Literal["read", "run", "cancel", "steer", "approve", "delete"]
+Action: TypeAlias = Literal["read", "run", "cancel", "steer", "approve", "delete", "metrics"]
+"""What is done with a thread; `metrics` is the one that looks at the whole server."""
 Identity: TypeAlias = object
 """Whoever the backend says it is; the transport only hands it back."""
 
