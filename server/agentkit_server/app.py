@@ -27,7 +27,7 @@ from agentkit_server.measured import MeasuredEngine
 from agentkit_server.metrics import Metrics
 from agentkit_server.origin import PROBES, add_headers, check_host, check_origin, preflight
 from agentkit_server.problems import response_of
-from agentkit_server.routes import ag_ui, ai_sdk, feeds, health, openai, page, runs, threads
+from agentkit_server.routes import ag_ui, ai_sdk, feeds, health, openai, page, runs, threads, tickets
 from agentkit_server.routes import metrics as metrics_route
 from agentkit_server.service import Service
 from agentkit_server.settings import Settings
@@ -55,6 +55,7 @@ class Application:
             *feeds.routes(service),
             *runs.routes(service),
             *threads.routes(service),
+            *tickets.routes(service),
             *ag_ui.routes(service),
             *ai_sdk.routes(service),
             *openai.routes(service),
