@@ -16,6 +16,8 @@ from e2e.frontends.scenarios import BY_NAME, SCENARIOS, SECRETS, Scenario
 from e2e.frontends.stand import Frontends, Node, NodeScript
 from e2e.servers import until
 
+from agentkit_server.demo import approval_agent
+
 pytestmark = [pytest.mark.full, pytest.mark.e2e]
 
 Json = dict[str, Any]
@@ -203,6 +205,28 @@ def test_a_tool_of_the_page_pauses_the_run_and_goes_on_with_its_result(
         assert first.end["outcome"] == {"type": "success", "pendingToolCallIds": [theirs]}
     assert (second.failed, second.end["type"]) == ("", "RUN_FINISHED")
     assert second.text() == "Let me look. You are there."
+
+
+@pytest.mark.parametrize("approved", [True, False], ids=["approved", "denied"])
+def test_a_person_decides_a_call(connect: Connect, frontends: Frontends, *, approved: bool) -> None:
+    frontends.app.directory.offer(approval_agent())
+    client = connect("approval")
+
+    first = client.run("go")
+    [asked] = [e["value"] for e in first.events if e.get("name") == "tool_approval.requested"]
+    uncovered = client.run("and?") if client.version == "1.0.0" else Seen(failed="pending")
+    answer = {"interruptId": asked["approval"], "status": "resolved", "payload": {"approved": approved}}
+    second = client.run(run={"resume": [answer]})
+
+    if client.version == "1.0.0":
+        assert first.end["outcome"] == {"type": "interrupt", "interrupts": first.done["interrupts"]}
+        assert first.done["interrupts"][0]["toolCallId"] == asked["toolCallId"]
+    assert "pending" in uncovered.failed  # the client itself wants an answer first
+    assert (second.failed, second.end["type"], second.done["interrupts"]) == ("", "RUN_FINISHED", [])
+    [result] = [m for m in second.done["messages"] if m["role"] == "tool"]
+    assert result["toolCallId"] == asked["toolCallId"]
+    assert ("on its way" if approved else "denied") in result["content"]
+    assert second.text().startswith("You have decided")
 
 
 def test_state_is_kept_with_the_thread(connect: Connect) -> None:

@@ -235,6 +235,9 @@ def test_control_frames() -> None:
     assert encoder.gap(Gap("trimmed", 3, 9), place) == (
         b'data: {"type":"CUSTOM","metadata":{"seq":9},"name":"stream.gap","value":{"from":3,"to":9,"reason":"trimmed"}}\n\n'
     )
+    assert encoder.gap(Gap("deleted", 3, 9), place) == (
+        b'data: {"type":"RUN_ERROR","message":"the thread was deleted","code":"thread_deleted"}\n\n'
+    )
     assert encoder.closing(1) == (
         b'data: {"type":"RUN_ERROR","message":"the server ends this stream","code":"stream_closing"}\n\n'
     )

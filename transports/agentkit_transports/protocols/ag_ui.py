@@ -65,7 +65,11 @@ class AGUI:
         return b""
 
     def gap(self, gap: Gap, after: Cursor) -> bytes:
-        """Return a CUSTOM event that tells a loss in the middle of a run."""
+        """Return a CUSTOM event that tells a loss in the middle of a run, or RUN_ERROR where the thread is gone."""
+        if gap.reason == "deleted":
+            return _frame(
+                {"type": "RUN_ERROR", "message": "the thread was deleted", "code": "thread_deleted"}
+            )
         value: JsonValue = {"from": gap.first, "to": gap.last, "reason": gap.reason}
         return _frame(
             {"type": "CUSTOM", "metadata": {"seq": after.seq}, "name": "stream.gap", "value": value}
