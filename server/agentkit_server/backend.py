@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 from agentkit.content import JsonValue
 from agentkit.log import Topic
 from agentkit_server.access import admit, exposure_of, identify_token, owned_topic
+from agentkit_server.body import demand_shallow
 from agentkit_server.identity import Identity
 from agentkit_server.inputs import read_input, read_text
 from agentkit_server.origin import check_host, check_origin
@@ -85,6 +86,7 @@ class SocketBackend:
 
     async def start_run(self, identity: Anybody, topic: Topic, request: StartRun) -> Mapping[str, JsonValue]:  # noqa: ARG002
         """Start a run; a busy thread is refused."""
+        demand_shallow(request.input, self._service.settings.json_depth)
         started = await self._service.start(topic, RunOrder(read_input(request.input), key=request.idem))
         return {"run": started.run, "thread": topic.thread}
 

@@ -38,12 +38,21 @@ def parse(data: bytes, model: type[M], *, max_depth: int) -> M:
         value = parse_json(data)
     except WireError as error:
         raise _bad(f"cannot read the body: {error}") from None
-    if _is_deeper(value, max_depth):
-        raise _bad(f"the body is nested deeper than {max_depth} levels")
+    demand_shallow(value, max_depth)
     try:
         return model.model_validate(value, strict=True)
     except ValidationError as error:
         raise _shape(error) from None
+
+
+def demand_shallow(value: Any, levels: int) -> None:
+    """Refuse JSON with more levels of objects and lists.
+
+    Raises:
+        ProblemError: 400.
+    """
+    if _is_deeper(value, levels):
+        raise _bad(f"the body is nested deeper than {levels} levels")
 
 
 def _demand_json(request: Request) -> None:
