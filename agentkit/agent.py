@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Self, Unpack, get_args
 
-from agentkit.approvals import Approvals, Decision, approval_id
+from agentkit.approvals import Approvals, Decision
 from agentkit.background import Work, spawn
 from agentkit.content import JsonValue, Message
 from agentkit.emitter import Emitter, TeeEmitter
@@ -33,7 +33,7 @@ from agentkit.run_spec import RunResult, RunSpec, new_id
 from agentkit.stream import EventBuffer, TextIterator
 from agentkit.sub_agent import agent_tool
 from agentkit.thread_run import AgentRun, Listeners, OnBusy, ThreadRun
-from agentkit.threads import erase_thread, fork_thread
+from agentkit.threads import claimed_run, decide, erase_thread, fork_thread
 from agentkit.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
@@ -211,7 +211,7 @@ class Agent:
         return handle
 
     async def _refuse_again(self, topic: Topic, key: str) -> None:
-        claimed = await self.engine.threads.claimed(topic, key) if key else None
+        claimed = await claimed_run(self.engine, topic, key) if key else None
         if claimed is not None:
             raise AlreadyStarted(f"run {claimed} was started with this key", run=claimed)
 
@@ -259,17 +259,16 @@ class Agent:
         A suspended run goes on once all its calls are decided: then its handle is returned. `options` are those of `resume`.
         """
         topic = self._topic(thread, owner)
-        record = await self.engine.threads.get_run(topic, run)
-        if record is None or record.status != "suspended" or self._here(run) is not None:
+        if self._here(run) is None:
+            is_whole = await decide(self.engine, topic, run, approval, approved=approved, reason=reason)
+        else:
+            is_whole = None
+        if is_whole is None:
             data: dict[str, JsonValue] = {"approval": approval, "approved": approved, "reason": reason}
             await self.engine.control.send(topic, run, Signal("approve", data))
-            return None
-        asked = {approval_id(run, record.step, use.id) for use in record.pending}
-        if approval in record.decisions or approval not in asked:
-            return None
-        record = replace(record, decisions={**record.decisions, approval: (approved, reason)})
-        await self.engine.threads.put_run(topic, record)
-        if not asked <= record.decisions.keys() or self._here(run) is not None:
+            if self._here(run) is None:  # it may have gone to sleep meanwhile, and listens no more
+                is_whole = await decide(self.engine, topic, run, approval, approved=approved, reason=reason)
+        if not is_whole or self._here(run) is not None:
             return None
         return await self.resume(run, thread=thread, owner=owner, **options)
 

@@ -118,9 +118,15 @@ class ThreadStore(Protocol):
     async def put_run(self, topic: Topic, record: RunRecord, *, fence: int | None = None) -> None:
         """Keep or replace what is known of a run.
 
+        One that is kept as `queued` must soon ask for its thread's lease. Where its process dies before, it is lost as any other.
+
         Raises:
             AppendRejected: the lease was lost.
         """
+        ...
+
+    async def swap_run(self, topic: Topic, old: RunRecord, new: RunRecord) -> bool:
+        """Replace what is known of a run, if that is still `old`; False where it has changed meanwhile, and nothing was done."""
         ...
 
     async def claim(self, topic: Topic, key: str, record: RunRecord) -> str:

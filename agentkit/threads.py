@@ -1,10 +1,13 @@
-"""Fork and erase a thread: what takes a thread's lease without being a run.
+"""What is done to threads and their runs from outside of a run: fork, erase, decide a call that waits, find the run of a key.
 
 It knows engines, and no agent.
 """
 
+from dataclasses import replace
+
 import anyio
 
+from agentkit.approvals import approval_id
 from agentkit.engine import Engine, Signal
 from agentkit.errors import ConfigurationError, ThreadBusy, ThreadExists, quote
 from agentkit.log import Topic
@@ -36,6 +39,8 @@ async def fork_thread(engine: Engine, source: Topic, target: Topic, count: int |
 END_TIMEOUT = 5.0
 """Seconds for runs that were stopped in the thread's queue to write down their end, before all is erased."""
 LOOK_EVERY = 0.02
+CLAIM_TIMEOUT = 2.0
+"""Seconds that a run which has the thread may need until it is known under its key: two calls of the engine."""
 
 
 async def erase_thread(engine: Engine, topic: Topic) -> None:
@@ -64,3 +69,41 @@ async def _until_ended(engine: Engine, topic: Topic, runs: list[str]) -> None:
             if record is None or record.status not in ("queued", "running"):
                 break
             await anyio.sleep(LOOK_EVERY)
+
+
+async def decide(
+    engine: Engine, topic: Topic, run: str, approval: str, *, approved: bool, reason: str
+) -> bool | None:
+    """Note a decision on a call of a suspended run, whoever else decides others at the same time; the first one on a call stands.
+
+    Returns:
+        Whether all its calls are decided, so that it may go on; None where the run is not suspended.
+    """
+    while True:
+        record = await engine.threads.get_run(topic, run)
+        if record is None or record.status != "suspended":
+            return None
+        asked = {approval_id(run, record.step, use.id) for use in record.pending}
+        if approval not in asked:
+            return False
+        if approval in record.decisions:
+            return asked <= record.decisions.keys()
+        decided = replace(record, decisions={**record.decisions, approval: (approved, reason)})
+        if await engine.threads.swap_run(topic, record, decided):
+            return asked <= decided.decisions.keys()
+
+
+async def claimed_run(engine: Engine, topic: Topic, key: str) -> str | None:
+    """Return the run of an idempotency key on a busy thread, or None.
+
+    Whoever has just taken the thread may be about to claim the key: it is waited for until its run is known.
+    """
+    with anyio.move_on_after(CLAIM_TIMEOUT):
+        while True:
+            holder = await engine.leases.holder(topic)
+            is_known = holder is None or await engine.threads.get_run(topic, holder) is not None
+            claimed = await engine.threads.claimed(topic, key)
+            if claimed is not None or is_known:
+                return claimed
+            await anyio.sleep(LOOK_EVERY)
+    return None

@@ -130,6 +130,13 @@ class MemoryThreads:
         self._log.check(topic, fence)
         self._touch(topic).runs[record.run] = record
 
+    async def swap_run(self, topic: Topic, old: RunRecord, new: RunRecord) -> bool:
+        """See `ThreadStore.swap_run`."""
+        if await self.get_run(topic, old.run) != old:
+            return False
+        self._touch(topic).runs[new.run] = new
+        return True
+
     async def claim(self, topic: Topic, key: str, record: RunRecord) -> str:
         """See `ThreadStore.claim`."""
         thread = self._touch(topic)

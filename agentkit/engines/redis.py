@@ -57,8 +57,8 @@ class RedisEngine:
             connections=connections,
         )
         self.log = RedisLog(self._store)
-        self.threads = RedisThreads(self._store)
         self.leases = RedisLeases(self._store, self.log.follower, lease)
+        self.threads = RedisThreads(self._store, self.leases.note, lease)
         self.control = RedisControl(self._store, self.log.follower)
         self._sweep_every = lease / 5
         self._sweeper: Work | None = None

@@ -52,7 +52,7 @@ class RedisLeases:
     async def renew(self, lease: Lease) -> None:
         """See `Leases.renew`."""
         token = self._tokens.get((lease.topic, lease.fence), "")
-        await self._note(lease.topic, self._ttl)
+        await self.note(lease.topic)
         answer = await self._store.eval(
             RENEW, [self._store.keys(lease.topic).meta], [lease.run, token, lease.fence, self._ttl]
         )
@@ -88,8 +88,8 @@ class RedisLeases:
 
     async def _try(self, topic: Topic, run: str, token: str, *, wait: bool) -> Lease | None:
         keys = self._store.keys(topic)
-        names = [keys.meta, keys["waiters"], keys["waiting"], keys["tickets"]]
-        await self._note(topic, self._ttl)
+        names = [keys.meta, keys["waiters"], keys["waiting"], keys["tickets"], keys["announced"]]
+        await self.note(topic)
         while True:
             answer = await self._store.eval(ACQUIRE, names, [run, token, self._ttl, "1" if wait else "0"])
             match answer[0]:
@@ -102,10 +102,14 @@ class RedisLeases:
                 case _:
                     return None
 
-    async def _note(self, topic: Topic, ttl: int) -> None:
-        """Note where a lease is, for those who look for expired ones. In a cluster that is another slot: it is told before."""
+    async def note(self, topic: Topic, *announced: str) -> None:
+        """Note where a lease, or an announced run, is, for those who look for expired ones.
+
+        In a cluster that is another slot: it is told before. Heartbeats put off the look at a topic, not that at an announced run.
+        """
         # This process's clock: a look too early or too late, by what clocks differ, finds the truth at the topic.
-        await self._store.command("ZADD", self._index, round(clock.time() * 1000) + ttl, json.dumps(topic))
+        due = round(clock.time() * 1000) + self._ttl
+        await self._store.command("ZADD", self._index, due, json.dumps([*topic, *announced]))
 
     async def sweep(self) -> None:
         """End the runs of dead owners.
@@ -116,28 +120,36 @@ class RedisLeases:
         store = self._store
         now = round(clock.time() * 1000)
         for name in await store.command("ZRANGEBYSCORE", self._index, "-inf", now, "LIMIT", 0, 100):
-            topic = Topic(*json.loads(name))
-            keys = store.keys(topic)
-            held = await store.command("HMGET", keys.meta, "lease_token", "lease_run")
-            waiting = await store.command("HGETALL", keys["waiting"])
-            if isinstance(waiting, list):
-                waiting = dict(zip(waiting[::2], waiting[1::2], strict=True))
-            owners = [(token, value.partition(b" ")[2]) for token, value in waiting.items()]
-            if held[0] is not None:
-                owners.append((held[0], held[1]))
-            alive = [
-                ends
-                for token, run in owners
-                if (ends := await self.lose(topic, token.decode(), run.decode()))
-            ]
+            owner, agent, thread, *announced = json.loads(name)
+            topic = Topic(owner, agent, thread)
+            owners = [("", run) for run in announced] or await self._owners(topic)
+            alive = [ends for token, run in owners if (ends := await self.lose(topic, token, run))]
             if alive:
                 await store.command("ZADD", self._index, max(min(alive), now + self._ttl // 5), name)
             else:
                 await store.command("ZREM", self._index, name)
 
+    async def _owners(self, topic: Topic) -> list[tuple[str, str]]:
+        """Return who holds a thread, and who waits for it: tokens and runs."""
+        keys = self._store.keys(topic)
+        held = await self._store.command("HMGET", keys.meta, "lease_token", "lease_run")
+        waiting = await self._store.command("HGETALL", keys["waiting"])
+        if isinstance(waiting, list):
+            waiting = dict(zip(waiting[::2], waiting[1::2], strict=True))
+        owners = [(token, value.partition(b" ")[2]) for token, value in waiting.items()]
+        if held[0] is not None:
+            owners.append((held[0], held[1]))
+        return [(token.decode(), run.decode()) for token, run in owners]
+
     async def lose(self, topic: Topic, token: str, run: str) -> int:
-        """End a run whose lease, or place in the line, has expired. Returns when it will, if it has not (milliseconds); else 0."""
+        """End a run whose lease, place in the line or announcement (token "") has expired.
+
+        Returns:
+            When it will, if it has not (milliseconds); else 0.
+        """
         store, keys = self._store, self._store.keys(topic)
+        if not token and not await store.command("HEXISTS", keys["announced"], run):
+            return 0
         text = await store.command("HGET", keys.runs, run)
         args: list[object] = [keys.channel, *store.kept, token, run]
         if text is None:
@@ -147,7 +159,8 @@ class RedisLeases:
             args += (dump_run(record), new_epoch())
             if draft is not None:
                 args += (run, "1", pack(draft, ""))
-        answer = await store.eval(LOSE, [*keys.of_log, keys["waiters"], keys["waiting"], keys.runs], args)
+        names = [*keys.of_log, keys["waiters"], keys["waiting"], keys.runs, keys["announced"]]
+        answer = await store.eval(LOSE, names, args)
         return int(answer[1]) if answer[0] == b"alive" else 0
 
 

@@ -176,9 +176,10 @@ return {'ok'}
 ACQUIRE: Final = (
     _LIBRARY
     + """
--- KEYS meta waiters waiting tickets; ARGV run token ttl wait(0/1)
-local meta, waiters, waiting, tickets = unpack(KEYS)
+-- KEYS meta waiters waiting tickets announced; ARGV run token ttl wait(0/1)
+local meta, waiters, waiting, tickets, announced = unpack(KEYS)
 local run, token, ttl, at = ARGV[1], ARGV[2], tonumber(ARGV[3]), now()
+redis.call('HDEL', announced, run)
 local lease = redis.call('HMGET', meta, 'lease_token', 'lease_run', 'lease_fence', 'lease_ends')
 if lease[1] == token then return {'granted', lease[3]} end
 if lease[1] and tonumber(lease[4]) < at then return {'expired', lease[1], lease[2]} end
@@ -209,10 +210,20 @@ return {'waits'}
 LOSE: Final = (
     _LIBRARY
     + """
--- KEYS meta log open ended waiters waiting runs; ARGV channel records bytes age running token run record epoch, then run terminal data
-local meta, log, open, ended, waiters, waiting, runs = unpack(KEYS)
+-- KEYS meta log open ended waiters waiting runs announced
+-- ARGV channel records bytes age running token ('': the run was only announced) run record epoch, then run terminal data
+local meta, log, open, ended, waiters, waiting, runs, announced = unpack(KEYS)
 local token, run, at = ARGV[6], ARGV[7], now()
-if redis.call('HGET', meta, 'lease_token') == token then
+if token == '' then
+  local ends = tonumber(redis.call('HGET', announced, run) or '')
+  if not ends then return {'gone'} end
+  if ends >= at then return {'alive', ends} end
+  redis.call('HDEL', announced, run)
+  if redis.call('HGET', meta, 'lease_run') == run then return {'gone'} end
+  for _, found in ipairs(redis.call('HVALS', waiting)) do
+    if string.match(found, '^%d+ (.*)$') == run then return {'gone'} end
+  end
+elseif redis.call('HGET', meta, 'lease_token') == token then
   if num(meta, 'lease_ends') >= at then return {'alive', num(meta, 'lease_ends')} end
   redis.call('HDEL', meta, 'lease_token', 'lease_run', 'lease_fence', 'lease_ends')
   redis.call('HSET', meta, 'fence', string.format('%.0f', num(meta, 'fence') + 1))
@@ -276,13 +287,18 @@ return {redis.call('HGET', KEYS[1], 'lease_run')}
 WRITE_THREAD: Final = (
     _LIBRARY
     + """
--- KEYS meta thread messages runs order claims; ARGV fence time what batch, then what it needs
-local meta, thread, messages, runs, order, claims = unpack(KEYS)
+-- KEYS meta thread messages runs order claims announced; ARGV fence time what batch, then what it needs
+local meta, thread, messages, runs, order, claims, announced = unpack(KEYS)
 if stale(meta, ARGV[1]) then return {'lost'} end
 redis.call('HSETNX', thread, 'created', ARGV[2])
 redis.call('HSET', thread, 'updated', ARGV[2])
-local function put(run, record)
+local function put(run, record, ttl)
   if redis.call('HSET', runs, run, record) == 1 then redis.call('RPUSH', order, run) end
+  if ttl == '' then
+    redis.call('HDEL', announced, run)
+  else
+    redis.call('HSET', announced, run, string.format('%.0f', now() + tonumber(ttl)))
+  end
 end
 local what = ARGV[3]
 if what == 'extend' then
@@ -291,10 +307,14 @@ if what == 'extend' then
     redis.call('HSET', thread, 'batch', ARGV[4])
   end
 elseif what == 'run' then
-  put(ARGV[5], ARGV[6])
+  put(ARGV[5], ARGV[6], ARGV[7])
+elseif what == 'swap' then
+  local found = redis.call('HGET', runs, ARGV[5])
+  if found == ARGV[8] then put(ARGV[5], ARGV[6], ARGV[7])
+  elseif found ~= ARGV[6] then return {'changed'} end
 elseif what == 'claim' then
-  if redis.call('HSETNX', claims, ARGV[7], ARGV[5]) == 1 then put(ARGV[5], ARGV[6]) end
-  return {redis.call('HGET', claims, ARGV[7])}
+  if redis.call('HSETNX', claims, ARGV[8], ARGV[5]) == 1 then put(ARGV[5], ARGV[6], ARGV[7]) end
+  return {redis.call('HGET', claims, ARGV[8])}
 elseif what == 'describe' then
   for i = 5, #ARGV, 2 do redis.call('HSET', thread, ARGV[i], ARGV[i + 1]) end
 end

@@ -1,7 +1,7 @@
 """The Redis engine's threads: messages, runs, titles, idempotency keys. See `ThreadStore`."""
 
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from agentkit.content import JsonValue, Message
 from agentkit.engines.redis_scripts import WRITE_THREAD
@@ -15,8 +15,17 @@ from agentkit.log import Topic
 class RedisThreads:
     """Threads in Redis. They have no end of their own: delete them."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, note: Callable[[Topic, str], Awaitable[None]], ttl: float) -> None:
+        """Make it.
+
+        Args:
+            store: the client.
+            note: tells those who look for lost runs to look for this one.
+            ttl: seconds in which a run that is kept as queued must have asked for its thread.
+        """
         self._store = store
+        self._note = note
+        self._ttl = round(ttl * 1000)
 
     async def messages(self, topic: Topic) -> list[Message]:
         """See `ThreadStore.messages`."""
@@ -29,12 +38,28 @@ class RedisThreads:
 
     async def put_run(self, topic: Topic, record: RunRecord, *, fence: int | None = None) -> None:
         """See `ThreadStore.put_run`."""
-        await self._write(topic, "run", [record.run, dump_run(record)], fence)
+        await self._write(topic, "run", await self._words(topic, record), fence)
+
+    async def swap_run(self, topic: Topic, old: RunRecord, new: RunRecord) -> bool:
+        """See `ThreadStore.swap_run`."""
+        text: bytes | None = await self._store.command("HGET", self._keys(topic).runs, old.run)
+        if text is None or load_run(text) != old:
+            return False
+        words = await self._words(topic, new)
+        answer = await self._write(topic, "swap", [*words, text], None)
+        return answer[0] != b"changed"
 
     async def claim(self, topic: Topic, key: str, record: RunRecord) -> str:
         """See `ThreadStore.claim`."""
-        (run,) = await self._write(topic, "claim", [record.run, dump_run(record), key], None)
+        (run,) = await self._write(topic, "claim", [*await self._words(topic, record), key], None)
         return run.decode()
+
+    async def _words(self, topic: Topic, record: RunRecord) -> list[str | bytes]:
+        """Return how a script puts a run, and see to it that one which is only announced is looked after."""
+        is_queued = record.status == "queued"
+        if is_queued:
+            await self._note(topic, record.run)
+        return [record.run, dump_run(record), str(self._ttl) if is_queued else ""]
 
     async def claimed(self, topic: Topic, key: str) -> str | None:
         """See `ThreadStore.claimed`."""
@@ -69,7 +94,8 @@ class RedisThreads:
     async def delete(self, topic: Topic) -> None:
         """See `ThreadStore.delete`."""
         keys = self._keys(topic)
-        names = (keys.messages, keys.runs, keys["order"], keys["claims"], keys.thread, keys.signals)
+        rest = (keys["order"], keys["claims"], keys["announced"])
+        names = (keys.messages, keys.runs, keys.thread, keys.signals, *rest)
         await self._store.command("DEL", *names)
         await self._store.command("ZREM", self._list(topic.owner, topic.agent), topic.thread)
 
@@ -98,7 +124,13 @@ class RedisThreads:
         keys = self._keys(topic)
         # The list is another slot of a cluster. It is told first: a name without a thread is passed over.
         await self._store.command("ZADD", self._list(topic.owner, topic.agent), 0, topic.thread)
-        names = [keys.meta, keys.thread, keys.messages, keys.runs, keys["order"], keys["claims"]]
+        names = [
+            keys.meta,
+            keys.thread,
+            keys.messages,
+            keys.runs,
+            *(keys[name] for name in ("order", "claims", "announced")),
+        ]
         args = ["" if fence is None else fence, repr(clock.time()), what, new_token(), *words]
         answer: list[bytes] = await self._store.eval(WRITE_THREAD, names, args)
         if answer[0] == b"lost":

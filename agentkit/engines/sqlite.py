@@ -79,7 +79,7 @@ class SQLiteEngine:
         except sqlite3.Error as error:
             raise engine_error(error) from None
         self.log = SQLiteLog(store, self._writer, self._reader, self._follower)
-        self.threads = SQLiteThreads(store, self._writer, self._reader)
+        self.threads = SQLiteThreads(store, self._writer, self._reader, lease)
         self.leases = SQLiteLeases(store, self._writer, self._reader, self._follower, lease)
         self.control = SQLiteControl(store, self._writer, self._follower)
         self._follower.begin(self._reader, self.control.drop)

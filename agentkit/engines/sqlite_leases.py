@@ -13,7 +13,7 @@ import anyio
 from agentkit.background import spawn
 from agentkit.engine import Lease, Signal
 from agentkit.engines.sqlite_follower import Follower, Handler, Wait
-from agentkit.engines.sqlite_store import Store
+from agentkit.engines.sqlite_store import Store, forget_announced
 from agentkit.engines.sqlite_thread import SQLiteThread
 from agentkit.engines.stored import dump_data
 from agentkit.errors import AppendRejected, EngineError
@@ -133,6 +133,7 @@ class SQLiteLeases:
         """Return the lease, or None with a place in the line: work for the writer's thread."""
         row = self._store.require(connection, topic)
         expire(connection, self._store, row.id, spare=number)
+        forget_announced(connection, row.id, run)
         taken = connection.execute("SELECT 1 FROM leases WHERE topic = ?", (row.id,)).fetchone()
         (first,) = connection.execute("SELECT min(id) FROM waiters WHERE topic = ?", (row.id,)).fetchone()
         now = clock.monotonic()
@@ -162,16 +163,16 @@ class SQLiteLeases:
 
 
 def has_expired(connection: sqlite3.Connection) -> bool:
-    """Tell whether any lease or place in a line has expired; it takes no lock."""
+    """Tell whether any lease, place in a line or announcement has expired; it takes no lock."""
     values = {"now": clock.monotonic()}
-    for table in ("leases", "waiters"):
+    for table in ("leases", "waiters", "announced"):
         if connection.execute(f"SELECT 1 FROM {table} WHERE {_EXPIRED} LIMIT 1", values).fetchone():  # noqa: S608
             return True
     return False
 
 
 def expire(connection: sqlite3.Connection, store: Store, topic: int | None = None, *, spare: int = 0) -> None:
-    """End the runs whose leases, or places in the line, have expired: of one topic, or of all."""
+    """End the runs whose leases, places in the line or announcements have expired: of one topic, or of all."""
     values = {"now": clock.monotonic(), "topic": topic, "spare": spare}
     of_topic = "(:topic IS NULL OR topic = :topic)"
     lost = connection.execute(
@@ -184,6 +185,19 @@ def expire(connection: sqlite3.Connection, store: Store, topic: int | None = Non
     ).fetchall()
     for found, run in lost:
         store.lose(connection, found, run)
+    unheard = connection.execute(
+        f"DELETE FROM announced WHERE {_EXPIRED} AND {of_topic} RETURNING topic, run",  # noqa: S608 - our own words
+        values,
+    ).fetchall()
+    for found, run in unheard:
+        here = {"topic": found, "run": run}
+        alive = connection.execute(
+            "SELECT 1 FROM leases WHERE topic = :topic AND run = :run"
+            " UNION ALL SELECT 1 FROM waiters WHERE topic = :topic AND run = :run",
+            here,
+        ).fetchone()
+        if alive is None:
+            store.end_lost(connection, found, run)
 
 
 def drop_old_signals(connection: sqlite3.Connection) -> None:

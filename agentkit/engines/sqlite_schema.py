@@ -53,7 +53,12 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             id INTEGER PRIMARY KEY AUTOINCREMENT, topic INTEGER NOT NULL, run TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL,
             time REAL NOT NULL)""",
     ),
-    ("ALTER TABLE topics ADD COLUMN erased TEXT NOT NULL DEFAULT ''",),
+    (
+        "ALTER TABLE topics ADD COLUMN erased TEXT NOT NULL DEFAULT ''",
+        """CREATE TABLE announced (
+            topic INTEGER NOT NULL, run TEXT NOT NULL, expires REAL NOT NULL, ttl REAL NOT NULL, PRIMARY KEY (topic, run)
+            ) WITHOUT ROWID""",
+    ),
 )
 """Statements that lead from each schema version to the next. What was released is never edited."""
 VERSION: Final = len(_MIGRATIONS)

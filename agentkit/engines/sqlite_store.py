@@ -223,11 +223,16 @@ class Store:
 
     def lose(self, connection: sqlite3.Connection, topic_id: int, run: str) -> None:
         """End a run whose owner is gone: its record, its log, and the right to write of whoever may come back."""
-        owner, agent, thread, fence = connection.execute(
-            "SELECT owner, agent, thread, fence FROM topics WHERE id = ?", (topic_id,)
-        ).fetchone()
-        topic = Topic(owner, agent, thread)
-        connection.execute("UPDATE topics SET fence = ? WHERE id = ?", (fence + 1, topic_id))
+        connection.execute("UPDATE topics SET fence = fence + 1 WHERE id = ?", (topic_id,))
+        self.end_lost(connection, topic_id, run)
+
+    def end_lost(self, connection: sqlite3.Connection, topic_id: int, run: str) -> None:
+        """Write the end of a run whose process is gone: its record and its log."""
+        topic = Topic(
+            *connection.execute(
+                "SELECT owner, agent, thread FROM topics WHERE id = ?", (topic_id,)
+            ).fetchone()
+        )
         found = connection.execute(
             "SELECT record FROM runs WHERE topic = ? AND run = ?", (topic_id, run)
         ).fetchone()
@@ -252,3 +257,16 @@ def check_fence(row: TopicRow, topic: Topic, fence: int | None) -> None:
     """
     if fence is not None and fence < row.fence:
         raise AppendRejected(f"the lease {fence} of {topic.path} was lost")
+
+
+def announce(connection: sqlite3.Connection, topic: int, run: str, ttl: float) -> None:
+    """Note that a run will ask for its thread: if it has not when the time is over, its process is gone."""
+    connection.execute(
+        "INSERT OR REPLACE INTO announced (topic, run, expires, ttl) VALUES (?, ?, ?, ?)",
+        (topic, run, clock.monotonic() + ttl, ttl),
+    )
+
+
+def forget_announced(connection: sqlite3.Connection, topic: int, run: str) -> None:
+    """Note that a run has asked for its thread, or ended: its lease, or its place in the line, tells whether it lives."""
+    connection.execute("DELETE FROM announced WHERE topic = ? AND run = ?", (topic, run))

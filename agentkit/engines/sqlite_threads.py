@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from agentkit.content import JsonValue, Message
-from agentkit.engines.sqlite_store import Store, check_fence
+from agentkit.engines.sqlite_store import Store, announce, check_fence, forget_announced
 from agentkit.engines.sqlite_thread import SQLiteThread
 from agentkit.engines.stored import dump_data, dump_message, dump_run, load_all, load_data, load_run
 from agentkit.history import RunRecord, ThreadRecord, check_messages
@@ -18,10 +18,12 @@ T = TypeVar("T")
 class SQLiteThreads:
     """Threads in a SQLite file."""
 
-    def __init__(self, store: Store, writer: SQLiteThread, reader: SQLiteThread) -> None:
+    def __init__(self, store: Store, writer: SQLiteThread, reader: SQLiteThread, ttl: float) -> None:
+        """Args: ttl: seconds in which a run that is kept as queued must have asked for its thread."""
         self._store = store
         self._writer = writer
         self._reader = reader
+        self._ttl = ttl
 
     async def messages(self, topic: Topic) -> list[Message]:
         """See `ThreadStore.messages`."""
@@ -46,8 +48,23 @@ class SQLiteThreads:
         """See `ThreadStore.put_run`."""
         text = dump_run(record)
         await self._write(
-            topic, lambda connection, thread: _put_run(connection, thread, record.run, text), fence
+            topic, lambda connection, thread: self._put_run(connection, thread, record, text), fence
         )
+
+    async def swap_run(self, topic: Topic, old: RunRecord, new: RunRecord) -> bool:
+        """See `ThreadStore.swap_run`."""
+        text = dump_run(new)
+
+        def swap(connection: sqlite3.Connection, thread: int) -> bool:
+            found = connection.execute(
+                "SELECT record FROM runs WHERE topic = ? AND run = ?", (thread, old.run)
+            ).fetchone()
+            if found is None or load_run(found[0]) != old:
+                return False
+            self._put_run(connection, thread, new, text)
+            return True
+
+        return await self._write(topic, swap, None)
 
     async def claim(self, topic: Topic, key: str, record: RunRecord) -> str:
         """See `ThreadStore.claim`."""
@@ -62,7 +79,7 @@ class SQLiteThreads:
             connection.execute(
                 "INSERT INTO claims (topic, key, run) VALUES (?, ?, ?)", (thread, key, record.run)
             )
-            _put_run(connection, thread, record.run, text)
+            self._put_run(connection, thread, record, text)
             return record.run
 
         return await self._write(topic, claim, None)
@@ -101,7 +118,7 @@ class SQLiteThreads:
 
         def delete(connection: sqlite3.Connection) -> None:
             thread = self._store.find(connection, topic).id
-            for table in ("messages", "runs", "claims", "threads", "signals"):
+            for table in ("messages", "runs", "claims", "threads", "signals", "announced"):
                 connection.execute(f"DELETE FROM {table} WHERE topic = ?", (thread,))  # noqa: S608 - our own names
 
         await self._writer.do(delete)
@@ -146,11 +163,14 @@ class SQLiteThreads:
 
         return await self._writer.do(work)
 
-
-def _put_run(connection: sqlite3.Connection, thread: int, run: str, text: str) -> None:
-    connection.execute(
-        "INSERT INTO runs (topic, place, run, record) VALUES"
-        " (:topic, (SELECT coalesce(max(place), 0) + 1 FROM runs WHERE topic = :topic), :run, :record)"
-        " ON CONFLICT (topic, run) DO UPDATE SET record = excluded.record",
-        {"topic": thread, "run": run, "record": text},
-    )
+    def _put_run(self, connection: sqlite3.Connection, thread: int, record: RunRecord, text: str) -> None:
+        connection.execute(
+            "INSERT INTO runs (topic, place, run, record) VALUES"
+            " (:topic, (SELECT coalesce(max(place), 0) + 1 FROM runs WHERE topic = :topic), :run, :record)"
+            " ON CONFLICT (topic, run) DO UPDATE SET record = excluded.record",
+            {"topic": thread, "run": record.run, "record": text},
+        )
+        if record.status == "queued":
+            announce(connection, thread, record.run, self._ttl)
+        else:
+            forget_announced(connection, thread, record.run)

@@ -94,6 +94,69 @@ async def _claims(stand: Stand) -> None:
     assert await stand.engine.threads.claimed(stand.other_topic(), "key") is None
 
 
+@CHECKS.row("an idempotency key has one run over all engines", shared=True)
+async def _shared_claims(stand: Stand) -> None:
+    engines = [stand.engine, stand.open()]
+    got: list[str] = []
+
+    async def claim(number: int) -> None:
+        record = RunRecord(f"run_{number}", "queued", float(number))
+        got.append(await engines[number % 2].threads.claim(stand.topic, "key", record))
+
+    async with anyio.create_task_group() as group:
+        for number in range(10):
+            group.start_soon(claim, number)
+    (run,) = set(got)
+    assert [record.run for record in await stand.engine.threads.runs(stand.topic)] == [run]
+    assert [await engine.threads.claimed(stand.topic, "key") for engine in engines] == [run] * 2
+
+
+@CHECKS.row("a run's record is swapped only for the one that it was")
+async def _swap(stand: Stand) -> None:
+    threads, topic = stand.engine.threads, stand.topic
+    old = RunRecord("run_a", "suspended", 1.0, metadata={"x": [1.5, None]}, decisions={"a": (True, "\u00e9")})
+    new = replace(old, decisions={**old.decisions, "b": (False, "")})
+    assert not await threads.swap_run(topic, old, new), "there was nothing to swap"
+    assert await threads.get_run(topic, "run_a") is None
+    await threads.put_run(topic, old)
+
+    assert await threads.swap_run(topic, old, new)
+    assert not await threads.swap_run(topic, old, replace(old, status="running"))
+    assert await threads.get_run(topic, "run_a") == new
+
+
+async def _swaps(stand: Stand, *, shared: bool) -> None:
+    engines = [stand.engine, stand.open() if shared else stand.engine]
+    await stand.engine.threads.put_run(stand.topic, RunRecord("run_a", "suspended", 1.0))
+
+    async def add(number: int) -> None:
+        threads = engines[number % 2].threads
+        while True:
+            old = await threads.get_run(stand.topic, "run_a")
+            assert old is not None
+            new = replace(old, decisions={**old.decisions, str(number): (True, "")})
+            if await threads.swap_run(stand.topic, old, new):
+                return
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            for number in range(8):
+                group.start_soon(add, number)
+    record = await stand.engine.threads.get_run(stand.topic, "run_a")
+    assert record is not None
+    assert set(record.decisions) == {str(number) for number in range(8)}, "a change was lost"
+
+
+@CHECKS.row("what many add to a run's record at once is all there")
+async def _local_swaps(stand: Stand) -> None:
+    await _swaps(stand, shared=False)
+
+
+@CHECKS.row("what several engines add to a run's record at once is all there", shared=True)
+async def _shared_swaps(stand: Stand) -> None:
+    await _swaps(stand, shared=True)
+
+
 # leases and signals
 
 

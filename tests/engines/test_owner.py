@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import anyio
 import pytest
 from redis_server import PROGRAM, RedisServer
 
-from agentkit import Agent, AlreadyStarted, RunCancelled, tool
+from agentkit import Agent, AgentRun, AlreadyStarted, RunCancelled, tool
 from agentkit.engine import Engine
 from agentkit.engines.url import open_engine
+from agentkit.history import RunRecord
 from agentkit.log import EARLIEST, Record, Topic
+from agentkit.model import ModelRequest, ModelStream
 from agentkit.testing import Call, ScriptedModel, Wait
 from agentkit.testing.engine_stand import follow
 
@@ -159,6 +162,140 @@ async def test_a_key_has_one_run_over_all_engines(url: str) -> None:
     finally:
         for engine in engines:
             await engine.aclose()
+
+
+async def test_who_asks_twice_at_once_gets_one_run_and_never_a_busy_thread(url: str) -> None:
+    engines = [open_engine(url), open_engine(url)]
+    agents = [Agent("a", model=ScriptedModel("ok", repeat=True), engine=engine) for engine in engines]
+    runs: dict[str, set[str]] = {}
+
+    async def ask(agent: Agent, thread: str) -> None:
+        try:
+            run = (await agent.start("go", thread=thread, idempotency_key="k", on_busy="reject")).id
+        except AlreadyStarted as error:
+            run = error.run
+        runs.setdefault(thread, set()).add(run)
+
+    try:
+        with anyio.fail_after(20):
+            for number in range(15):
+                async with anyio.create_task_group() as group:
+                    for agent in agents * 2:
+                        group.start_soon(ask, agent, f"t{number}")
+            for agent in agents:
+                await agent.join()
+    finally:
+        for engine in engines:
+            await engine.aclose()
+
+    assert [len(found) for found in runs.values()] == [1] * 15
+
+
+class Answering:
+    """A model that makes calls, and says "done" to their results: any process may go on with it."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._calls = calls
+        self.origin = ScriptedModel().origin
+
+    def stream(self, request: ModelRequest) -> ModelStream:
+        """See `Model`."""
+        step: Sequence[Call] | str = "done" if request.messages[-1].role == "tool" else self._calls
+        return ScriptedModel(step).stream(request)
+
+
+async def test_decisions_in_several_processes_at_once_all_count(url: str) -> None:
+    engines = [open_engine(url) for _ in range(3)]
+
+    @tool(requires_approval=True)
+    def act(number: int) -> str:
+        """Act."""
+        return f"acted {number}"
+
+    agents = [
+        Agent(
+            "a",
+            model=Answering([Call("act", {"number": n}) for n in range(3)]),
+            tools=[act],
+            on_approval="suspend",
+            engine=engine,
+        )
+        for engine in engines
+    ]
+    resumed: list[AgentRun] = []
+
+    async def approve(agent: Agent, run: str, approval: str) -> None:
+        handle = await agent.approve(run, approval, thread=thread)
+        if handle is not None:
+            resumed.append(handle)
+
+    try:
+        with anyio.fail_after(30):
+            for number in range(5):
+                thread = f"t{number}"
+                result = await agents[0].run("go", thread=thread)
+                record = await agents[0].get_run(result.run, thread=thread)
+                assert record is not None
+                async with anyio.create_task_group() as group:
+                    for agent, call in zip(agents, record.pending, strict=True):
+                        group.start_soon(approve, agent, result.run, f"{result.run}.{record.step}.{call.id}")
+                (handle,) = resumed
+                resumed.clear()
+                assert (await handle.result()).text == "done"
+    finally:
+        for engine in engines:
+            await engine.aclose()
+
+
+@pytest.mark.parametrize("key", ["", "k"], ids=["put", "claimed"])
+@pytest.mark.parametrize("holder", [False, True], ids=["free", "held"])
+async def test_a_run_whose_process_died_before_it_asked_for_its_thread_has_failed(
+    url: str, key: str, holder: bool
+) -> None:
+    first, second = open_engine(url), open_engine(url)
+    record = RunRecord("run_lost", "queued", time.time())
+    beating = anyio.Event()
+    try:
+        lease = await second.leases.acquire(TOPIC, "run_other", wait=False) if holder else None
+        assert (lease is not None) == holder
+        if key:
+            await first.threads.claim(TOPIC, key, record)
+        else:
+            await first.threads.put_run(TOPIC, record)
+        await first.aclose()  # its process is gone
+
+        async def beat() -> None:
+            while lease is not None and not beating.is_set():
+                await second.leases.renew(lease)
+                await anyio.sleep(LEASE / 3)
+
+        with anyio.fail_after(15):
+            async with anyio.create_task_group() as group:
+                group.start_soon(beat)
+                (last,) = await records_until_end(second)
+                beating.set()
+        found = await second.threads.get_run(TOPIC, "run_lost")
+        if lease is not None:
+            await second.leases.renew(lease)  # it was not touched
+    finally:
+        await first.aclose()
+        await second.aclose()
+
+    assert (last.type, last.run) == ("run.failed", "run_lost")
+    assert json.loads(last.body)["data"]["code"] == "owner_lost"
+    assert found is not None
+    assert (found.status, found.code) == ("failed", "owner_lost")
+
+
+async def test_a_run_that_asked_for_its_thread_is_not_lost_however_long_it_waits(url: str) -> None:
+    engine = open_engine(url)
+    agent = Agent("a", model=ScriptedModel([Wait(seconds=3 * LEASE)], "done"), engine=engine)
+    try:
+        with anyio.fail_after(20):
+            first, second = await agent.start("one"), await agent.start("two")
+            assert [(await run.result()).termination for run in (first, second)] == ["completed"] * 2
+    finally:
+        await engine.aclose()
 
 
 async def test_deleting_a_thread_stops_its_run_and_ends_its_watchers_elsewhere(url: str) -> None:
