@@ -100,6 +100,6 @@ def test_the_ai_sdk_reads_a_scenario(scenario: Scenario, compatible: dict[str, A
         assert "overloaded" in whole["error"]
     else:
         assert (streamed["errors"], streamed["open"]) == ([], 0)
-        finish = "tool-calls" if theirs(scenario) else "stop"
+        finish = "tool-calls" if theirs(scenario) else "content-filter" if scenario.refusal else "stop"
         assert (streamed["finish"], whole["finish"]) == (finish, finish)
         assert (whole["text"], whole["reasoning"]) == (text, scenario.reasoning)
