@@ -11,7 +11,7 @@ import pytest
 from checkers.ui_stream import Message as StrictMessage
 from e2e.frontends.scenarios import BY_NAME, SCENARIOS, SECRETS, Scenario
 from e2e.frontends.stand import Frontends, Node, NodeScript
-from e2e.servers import QUICK, running
+from e2e.servers import QUICK, process, running
 
 from agentkit import Agent, client_tool, tool
 from agentkit.testing import Call, Say, ScriptedModel, Think
@@ -200,6 +200,29 @@ def test_stop_at_the_server_ends_the_message_in_every_tab(
         assert one["status"] == "ready"
         check_message(message, BY_NAME["cancelled"])
         assert message["metadata"]["cancelled"] == {"reason": "a client asked"}
+
+
+def test_a_server_that_dies_is_no_end_and_its_message_is_told_to_have_failed(
+    client: Client, chat: str, tmp_path: Path
+) -> None:
+    arguments = ("-m", "agentkit_server", "--port", "0", "--engine", f"sqlite:///{tmp_path}/log.db")
+    with process(*arguments, env={"LOCAL": "0"}) as server:
+        client.ask("open", name="a", api=f"http://127.0.0.1:{server.port}/v1/ai-sdk/scripted", chat=chat)
+        client.ask("say", name="a", text="go")
+        client.ask("until", name="a", words="The user has sent")
+        server.kill()
+        cut = client.ask("settle", name="a")
+    with process(*arguments, env={"LOCAL": "0"}) as server:
+        client.ask("open", name="b", api=f"http://127.0.0.1:{server.port}/v1/ai-sdk/scripted", chat=chat)
+        client.ask("resume", name="b")
+        resumed = client.ask("settle", name="b")
+
+    assert (cut["status"], cut["error"]) == ("error", "terminated")
+    assert resumed["status"] == "error"
+    [message] = resumed["messages"]
+    assert message["id"] == cut["messages"][-1]["id"]
+    assert message["metadata"]["error"]["code"] == "owner_lost"
+    assert parts(message, "reasoning")[0]["state"] == "done"
 
 
 # more than one message
