@@ -85,23 +85,38 @@ def test_a_stream_resumed_after_any_frame_gets_exactly_the_rest(stream: Stream) 
         assert frames_of(encode(records, options, after=after)) == whole[place:]
 
 
-@given(legs=runs(), version=st.sampled_from(["1.0", ""]))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
+VERSIONS = st.sampled_from(["1.0", ""])
+
+
+@given(legs=runs(), version=VERSIONS)
+@settings(max_examples=40, suppress_health_check=SLOW)
 def test_random_runs_are_what_the_specification_wants(legs: list[list[Event]], version: str) -> None:
+    watch(legs, version)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(120)
+@given(legs=runs(), version=VERSIONS)
+@settings(max_examples=600, suppress_health_check=SLOW)
+def test_many_random_runs_are_what_the_specification_wants(legs: list[list[Event]], version: str) -> None:
+    watch(legs, version)
+
+
+def watch(legs: list[list[Event]], version: str) -> None:
+    """Read each leg as a client does that asks again after each."""
     records = numbered([event for leg in legs for event in leg])
     watcher, after = Watcher(version=version), 0
-
-    for number, leg in enumerate(legs, 1):
-        seen = len(numbered([event for one in legs[:number] for event in one]))
+    for number in range(1, len(legs) + 1):
+        seen = len(numbered([event for leg in legs[:number] for event in leg]))
         options = Options("t1", f"c{number}", version)
         events = [event for _, event in frames_of(encode(records[:seen], options, after=after))]
         watcher.watch(events, run=f"c{number}", thread="t1")
         after = seen
-        assert leg
 
 
 @given(legs=runs(), data=st.data())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, suppress_health_check=SLOW)
 def test_folding_again_up_to_any_record_changes_nothing(legs: list[list[Event]], data: st.DataObject) -> None:
     records = numbered(legs[0])
     cut = data.draw(st.integers(0, len(records)))
