@@ -231,7 +231,7 @@ def test_a_socket_shows_what_events_show(tabs: Tabs, quick_url: str) -> None:
     sockets: list[str] = []
     tab.on("websocket", lambda socket: sockets.append(socket.url))
     tab.click("#badge")
-    tab.select_option("#transport", "socket")
+    tab.select_option("#transport", "websocket")
     tab.wait_for_selector("#badge[data-state=live]")
     tab.keyboard.press("Escape")
 

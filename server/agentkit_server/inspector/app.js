@@ -15,11 +15,8 @@ import { Session } from "./session.js";
 import { applyTheme, nextTheme, recall, remember } from "./setting.js";
 import { Shortcuts } from "./shortcut.js";
 import { Sidebar } from "./sidebar.js";
-import { carrySocket } from "./socket.js";
-import { carryEvents } from "./sse.js";
 import { Status } from "./status.js";
 
-const CARRIERS = { sse: carryEvents, socket: carrySocket };
 const STARTERS = ["Why is the sky blue?", "Is 2027 a prime number?", "Plan a rainy Sunday in Lisbon"];
 const TICK = 250; // ms between two looks at a counter
 const AGAIN = 3_000; // ms until a server that did not answer is asked again
@@ -110,7 +107,7 @@ class App {
     at("agent").value = name;
     if (this.session?.agent !== place.agent || this.session?.thread !== place.thread) {
       this.#open(new Session(place, this.listener));
-      this.session.open(CARRIERS[at("transport").value]);
+      this.session.open(at("transport").value);
       this.#listThreads();
     }
     this.choose(run);
@@ -330,7 +327,7 @@ class App {
       };
       at("starters").append(element("li", {}, element("button", { type: "button", class: "plain", on: { click: start } }, words)));
     }
-    at("transport").value = recall("transport", "sse") === "socket" ? "socket" : "sse";
+    at("transport").value = recall("transport", "sse") === "sse" ? "sse" : "websocket";
   }
 
   #listen() {
@@ -344,7 +341,7 @@ class App {
     at("main").addEventListener("pointerdown", () => this.#closeSidebar());
     at("transport").addEventListener("change", () => {
       remember("transport", at("transport").value);
-      if (this.session && !this.session.isFile) this.session.open(CARRIERS[at("transport").value]);
+      if (this.session && !this.session.isFile) this.session.open(at("transport").value);
     });
     at("file").addEventListener("change", () => {
       if (at("file").files.length) this.load(at("file").files[0]);

@@ -4,8 +4,8 @@
  * A file of records is a session too, without a feed. No DOM: the page is told through a listener.
  */
 
-import { cancelRun, decideCall, listMessages, startRun, steerRun, topicOf } from "./api.js";
-import { Feed } from "./feed.js";
+import { follow } from "./agentkit-client.js";
+import { addressOf, cancelRun, decideCall, listMessages, startRun, steerRun, topicOf } from "./api.js";
 import { Journal, parseLines } from "./journal.js";
 import { isGoing, Store } from "./store.js";
 import { array, text } from "./value.js";
@@ -51,22 +51,24 @@ export class Session {
     return this.name !== "";
   }
 
-  /** Follow the feed over a carrier; a second call changes the carrier and goes on where the page is. */
-  open(carry) {
-    const cursor = this.#feed?.cursor;
-    this.#feed?.stop();
-    this.#feed = new Feed(carry, this.topic, {
-      hello: ({ head }) => this.#hello(head),
-      records: (records) => this.#live(records),
-      gap: (gap) => this.#gap(gap),
-      state: (state) => this.#tell(state),
-    }, cursor);
-    this.#feed.start();
+  /** Follow the feed over a transport (`sse`, `websocket`); a second call changes it and goes on where the page is. */
+  open(transport) {
+    const after = this.#feed?.cursor ?? "earliest";
+    this.#feed?.close();
+    this.#feed = follow(addressOf(this.topic), {
+      after,
+      transport,
+      giveUp: () => false, // a page that waits can be hurried, one that gave up cannot
+      onhello: ({ head }) => this.#hello(head),
+      onrecords: (records) => this.#live(records),
+      ongap: (gap) => this.#gap(gap),
+      onstate: (state) => this.#tell(state),
+    });
   }
 
   /** Stop following. */
   close() {
-    this.#feed?.stop();
+    this.#feed?.close();
   }
 
   /** Connect now. */

@@ -23,6 +23,7 @@ MEDIA_TYPES = {
     ".png": "image/png",
     ".ico": "image/x-icon",
     ".json": "application/json",
+    ".ts": "text/plain; charset=utf-8",
 }
 """What may be sent; other files of the folder are not the page's."""
 HEADERS = {
@@ -31,6 +32,9 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+
+CLIENT = ("agentkit-client.js", "agentkit-client.d.ts")
+"""Served at `/` too, with the page or without: what other people's pages import, from any origin. It holds no secret."""
 
 _FILE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", re.ASCII)
 
@@ -51,7 +55,13 @@ def routes(service: Service) -> Iterable[Route]:
         admit(request)
         return _file(request.path_params["file"])
 
+    async def client(request: Request) -> Response:
+        response = _file(request.url.path.rpartition("/")[2])
+        response.headers["Access-Control-Allow-Origin"] = "*"
+        return response
+
     return [
+        *(Route(f"/{name}", Endpoint(client, is_public=True), methods=["GET"]) for name in CLIENT),
         Route("/", Endpoint(page, is_public=True), methods=["GET"]),
         Route("/assets/{file}", Endpoint(asset, is_public=True), methods=["GET"]),
     ]

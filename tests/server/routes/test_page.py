@@ -98,3 +98,19 @@ async def test_the_page_is_for_this_machine_unless_it_is_said_otherwise(
         asset = await http.get("/assets/app.js")
 
     assert (page.status_code, asset.status_code) == (status, status)
+
+
+async def test_the_client_module_is_at_the_root_for_pages_of_any_origin(
+    app: Application, folder: Path
+) -> None:
+    (folder / "agentkit-client.js").write_text("export const follow = 1;")
+    (folder / "agentkit-client.d.ts").write_text("export const follow: 1;")
+
+    async with near(app) as http:
+        module = await http.get("/agentkit-client.js")
+        types = await http.get("/agentkit-client.d.ts")
+
+    assert (module.status_code, module.text) == (200, "export const follow = 1;")
+    assert module.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert module.headers["access-control-allow-origin"] == "*"
+    assert types.status_code == 200
