@@ -1,6 +1,8 @@
 """AG-UI with its own clients, the new one and the one that CopilotKit and assistant-ui bring, with their verification of every event."""
 
 import json
+import re
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,7 +15,7 @@ import pytest
 from ag_ui.core import AgentCapabilities
 from checkers.ag_ui import Watcher, frames_of
 from e2e.frontends.scenarios import BY_NAME, SCENARIOS, SECRETS, Scenario
-from e2e.frontends.stand import Frontends, Node, NodeScript
+from e2e.frontends.stand import NPM, SCRIPT_TIMEOUT, Frontends, Node, NodeScript
 from e2e.servers import until
 
 from agentkit_server.demo import approval_agent
@@ -23,6 +25,7 @@ pytestmark = [pytest.mark.full, pytest.mark.e2e]
 Json = dict[str, Any]
 
 SCRIPT = Path(__file__).with_name("ag_ui.mjs")
+DOCUMENT = Path(__file__).parents[3] / "docs" / "frontends.md"
 CLIENTS = {"1.0.0": "@ag-ui/client", "0.0.59": "@ag-ui/client-0.0.59"}
 LOCATE: Json = {
     "name": "locate",
@@ -326,6 +329,33 @@ def test_what_cannot_be_read_is_a_clear_error(connect: Connect) -> None:
 
     assert "422" in seen.failed
     assert "messages.0.content.0" in seen.failed
+
+
+# the documentation
+
+SECTION = DOCUMENT.read_text().partition("\n## AG-UI\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "agent", "said"),
+    [
+        (0, "tools", ['→ weather {"city":"Oslo"}', "← Oslo: ", "Oslo's stands above"]),
+        (1, "client-tool", ["You are there."]),
+    ],
+)
+def test_the_documents_snippets_run(
+    number: int, agent: str, said: list[str], frontends: Frontends, node: Node
+) -> None:
+    code = re.findall(r"^```js\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)[number]
+    code = code.replace("http://127.0.0.1:8000", frontends.url).replace("/ag-ui/assistant", f"/ag-ui/{agent}")
+
+    command = [node.program, "--input-type=module", "-e", code]
+    ended = subprocess.run(
+        command, check=False, cwd=NPM, capture_output=True, text=True, timeout=SCRIPT_TIMEOUT
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [words for words in said if words not in ended.stdout] == []
 
 
 # without a client: what the bytes say
