@@ -32,6 +32,7 @@ from agentkit_server.ag_ui_input import (
     read_tools,
 )
 from agentkit_server.body import read_json
+from agentkit_server.described import FEED, Answer, Description, Parameter
 from agentkit_server.feed import FeedResponse
 from agentkit_server.foreign_feed import cancel_on_leave, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
@@ -46,13 +47,43 @@ LEFT: Final = "ag_ui"
 """In a run's metadata: what its client said of it."""
 
 
+_LAST: Final = Parameter(
+    "Last-Event-ID", "The id of the last frame that came.", {"type": "string", "maxLength": 64}
+)
+_RUN: Final = Parameter("X-Run-Id", "The client names its run, and may come back to it.")
+_AGAIN: Final = Answer("Nothing of the run would follow.", is_empty=True)
+RUN: Final = Description(
+    "Run an agent for a client of AG-UI, and stream the run's events; or bring what follows Last-Event-ID of one.",
+    {200: FEED, 204: _AGAIN},
+    body=RunAgentInput,
+    headers=[_LAST, _RUN],
+    refuses=[409, 410],
+    tag="ag-ui",
+)
+JOIN: Final = Description(
+    "Bring an AG-UI client's run again, from its beginning or behind Last-Event-ID.",
+    {200: FEED, 204: _AGAIN},
+    query=[
+        Parameter("threadId", "The thread.", required=True),
+        Parameter("runId", "The client's own id of the run.", required=True),
+    ],
+    headers=[_LAST],
+    refuses=[410],
+    tag="ag-ui",
+)
+CAPABILITIES: Final = Description(
+    "Say what an agent can do, as AG-UI's AgentCapabilities.", {200: Answer("The capabilities.")}, tag="ag-ui"
+)
+
+
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
     rooms = _AGUI(service)
+    path = "/v1/ag-ui/{agent}"
     return [
-        Route("/v1/ag-ui/{agent}", Endpoint(rooms.run), methods=["POST"]),
-        Route("/v1/ag-ui/{agent}", Endpoint(rooms.join), methods=["GET"]),
-        Route("/v1/ag-ui/{agent}/capabilities", Endpoint(rooms.capabilities), methods=["GET"]),
+        Route(path, Endpoint(rooms.run, describe=RUN), methods=["POST"]),
+        Route(path, Endpoint(rooms.join, describe=JOIN), methods=["GET"]),
+        Route(f"{path}/capabilities", Endpoint(rooms.capabilities, describe=CAPABILITIES), methods=["GET"]),
     ]
 
 
