@@ -1,123 +1,153 @@
-"""What a delta costs from the provider's socket to a list of chunks: CPU microseconds of this process, in bursts over loopback.
+"""Rows A: a provider's stream, from the socket to typed deltas with their blocks folded. What a client costs, per delta."""
 
-    python bench/client.py [DELTAS ...]
+import shutil
+import subprocess
+from pathlib import Path
 
-The provider is a process of its own that sends the whole answer at once, one event a chunk of HTTP: the worst case for the HTTP client.
-`no bursts` shows what reading by the socket read saves behind it: the same work, but a list a chunk.
-"""
+from bench import peers
+from bench.options import Options
+from bench.row import Row, interleave
+from bench.stand import Case, ours, provider, run
 
-import contextlib
-import multiprocessing
-import multiprocessing.connection
-import socket
-import statistics
-import sys
-import time
-from collections.abc import Iterator
-from unittest import mock
-
-import anyio
-
-from agentkit import burst
-from agentkit.content import Message
-from agentkit.model import ModelRequest
-from agentkit.providers import connect
-
-ROUNDS = 5
-REQUEST = ModelRequest([Message.user("hi")])
+FORMATS = ("anthropic", "chat", "responses", "gemini")
+BOUNDS = {"ai-query": 1 / 5, "anthropic SDK": 1 / 15, "openai SDK": 1 / 25, "pydantic-ai": 1 / 60}
+NAMES = {
+    "anthropic": "Anthropic Messages",
+    "chat": "chat completions",
+    "responses": "OpenAI Responses",
+    "gemini": "Gemini",
+}
 
 
-def anthropic_events(count: int) -> Iterator[bytes]:
-    """Half of the deltas are thinking, half are text."""
-    yield b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":1}}}\n\n'
-    for index, (block, delta) in enumerate((("thinking", "thinking_delta"), ("text", "text_delta"))):
-        name = block.encode()
-        yield (
-            b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,'
-            b'"content_block":{"type":"%b","%b":""}}\n\n' % (index, name, name)
-        )
-        event = (
-            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
-            b'"delta":{"type":"%b","%b":"eleven char"}}\n\n' % (index, delta.encode(), name)
-        )
-        for _ in range(count // 2):
-            yield event
-        yield b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % index
-    yield b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}\n\n'
-    yield b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-
-
-def chat_events(count: int) -> Iterator[bytes]:
-    """Half of the deltas are reasoning, half are text."""
-    frame = (
-        b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":'
-        b'[{"index":0,"delta":{"%b":"eleven char"},"finish_reason":null}]}\n\n'
-    )
-    for field in (b"reasoning_content", b"content"):
-        for _ in range(count // 2):
-            yield frame % field
-    yield b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-
-
-EVENTS = {"/v1/messages": anthropic_events, "/v1/chat/completions": chat_events}
-
-
-def serve(pipe: multiprocessing.connection.Connection, count: int) -> None:
-    """Answer every request with one burst; the pipe gets the port."""
-    bodies = {
-        path: b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in events(count)) + b"0\r\n\r\n"
-        for path, events in EVENTS.items()
+def cases(options: Options) -> tuple[list[Case], dict[str, str]]:
+    """Return who takes part, and why others do not."""
+    found = [
+        ours("agentkit", "client_ours.py"),
+        ours("agentkit, stock transport", "client_ours.py", AGENTKIT_FAST="0"),
+        ours("agentkit, with watchers' events", "client_ours.py", BENCH_EVENTS="1"),
+    ]
+    missing = {}
+    wanted = {
+        "floor": ("floor", ("client_floor.py",)),
+        "ai-query": ("ai-query", ("client_peers.py", "ai-query")),
+        "anthropic SDK": ("anthropic", ("client_peers.py", "anthropic")),
+        "openai SDK": ("openai", ("client_peers.py", "openai")),
+        "pydantic-ai": ("pydantic-ai", ("client_peers.py", "pydantic-ai")),
     }
-    listener = socket.create_server(("127.0.0.1", 0))
-    pipe.send(listener.getsockname()[1])
-    while True:
-        connection, _ = listener.accept()
-        with connection:
-            request = b""
-            while b"\r\n\r\n" not in request or not request.endswith(b"}"):
-                request += connection.recv(65536)
-            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
-            with contextlib.suppress(OSError):
-                connection.sendall(head + bodies[request.split(b" ", 2)[1].decode()])
+    for name, (environment, words) in wanted.items():
+        if options.quick and name == "pydantic-ai":
+            missing[name] = "left out with --quick"
+            continue
+        python, why = peers.find(environment)
+        if python:
+            found.insert(1 if name == "floor" else len(found), Case(name, python, words))
+        else:
+            missing[name] = why
+    return found, missing
 
 
-async def measure(name: str, port: int) -> tuple[float, int, int]:
-    """Return CPU seconds, chunks and lists of one answer."""
-    model = connect(name, key="none", base_url=f"http://127.0.0.1:{port}")
-    chunks = lists = 0
-    async with model.stream(REQUEST) as answer:
-        started = time.process_time()
-        while items := await answer.next():
-            chunks += len(items)
-            lists += 1
-        return time.process_time() - started, chunks, lists
+def measure(options: Options) -> list[Row]:
+    """Measure bursts, a pace, and the time to the first delta."""
+    count, paced = (5_000, 500) if options.quick else (20_000, 3_000)
+    rows = {
+        f"{shape}:burst:{count}": Row(
+            "A", f"{NAMES[shape]}, {count:,} deltas in a burst", "µs a delta", "floor", 2.0, dict(BOUNDS)
+        )
+        for shape in (FORMATS[:2] if options.quick else FORMATS)
+    }
+    for shape in FORMATS[:1] if options.quick else FORMATS[:2]:
+        rows[f"{shape}:300:{paced}"] = Row(
+            "A2", f"{NAMES[shape]}, one delta each 300 µs", "µs a delta", "floor", 1.3
+        )
+    rows["anthropic:first:60"] = Row("A4", "the first delta, warm client", "ms", "floor", 1.3)
+    everybody, missing = cases(options)
+    with provider() as server:
+        url = f"http://127.0.0.1:{server.port}"
+        interleave(options.rounds, everybody, lambda case, _: _take(case, url, rows))
+    for row in rows.values():
+        row.missing |= missing
+    return [*rows.values(), *_tls(options, count)]
 
 
-def report(label: str, name: str, port: int, count: int) -> None:
-    """Print the median of some rounds."""
-    rounds = [anyio.run(measure, name, port) for _ in range(ROUNDS)]
-    seconds = statistics.median(taken for taken, _, _ in rounds)
-    _, chunks, lists = rounds[-1]
-    print(f"{label:34}{count:>9}{chunks:>9}{lists:>9}{seconds / count * 1e6:>12.2f}")
+def _take(case: Case, url: str, rows: dict[str, Row]) -> None:
+    said = {str(line.get("word")): line for line in run(case, url, *rows)}
+    failed = said.get("None", {}).get("error", "")
+    for word, row in rows.items():
+        line = said.get(word)
+        if line is None:
+            row.put(case.name, None, failed)
+        elif "error" in line:
+            row.put(case.name, None, line["error"])
+        else:
+            row.put(case.name, line["ms"] if "ms" in line else line["us"])
 
 
-def main() -> None:
-    """Measure and print."""
-    print(f"{'':34}{'deltas':>9}{'chunks':>9}{'lists':>9}{'µs a delta':>12}")
-    for count in [int(given) for given in sys.argv[1:]] or [20_000]:
-        ours, theirs = multiprocessing.Pipe()
-        server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, count), daemon=True)
-        server.start()
-        port = ours.recv()
-        try:
-            for name in ("anthropic:m", "openai-chat:m"):
-                report(name.partition(":")[0], name, port, count)
-                with mock.patch.object(burst, "_gate", return_value=None):
-                    report(f"{name.partition(':')[0]}, no bursts", name, port, count)
-        finally:
-            server.terminate()
-            server.join()
+def _tls(options: Options, count: int) -> list[Row]:
+    """The same over TLS, for the floor and us."""
+    python, why = peers.find("floor")
+    word = f"anthropic:burst:{count}"
+    row = Row("A", f"{NAMES['anthropic']}, {count:,} deltas in a burst, over TLS", "µs a delta", "floor", 2.0)
+    if not python or shutil.which("openssl") is None:
+        row.missing["floor"] = why or "openssl, to make a certificate, is not here"
+        return [row]
+    with options.folder() as folder:
+        certificate, key = certify(folder)
+        trust = {"SSL_CERT_FILE": certificate}
+        both = [
+            Case("floor", python, ("client_floor.py",), trust),
+            ours("agentkit", "client_ours.py", **trust),
+        ]
+        with provider(certificate, key) as server:
+            url = f"https://localhost:{server.port}"
+            interleave(options.rounds, both, lambda case, _: _take(case, url, {word: row}))
+    return [row]
 
 
-if __name__ == "__main__":
-    main()
+def certify(folder: Path) -> tuple[str, str]:
+    """Make a certificate for this machine; return its file and its key's."""
+    certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return certificate, key
+
+
+def growth(options: Options) -> list[Row]:
+    """Measure whether anything grows faster than the stream."""
+    counts = (2_000, 20_000) if options.quick else (5_000, 20_000, 80_000, 200_000)
+    low, high = (2_000, 20_000) if options.quick else (20_000, 200_000)
+    everybody = [ours("agentkit", "client_ours.py")]
+    for name, environment, word in (
+        ("ai-query", "ai-query", "ai-query"),
+        ("anthropic SDK, stream helper", "anthropic", "anthropic-helper"),
+    ):
+        python, _ = peers.find(environment)
+        if python and not options.quick:
+            everybody.append(Case(name, python, ("client_peers.py", word)))
+    curves = {
+        f"anthropic:burst:{count}": Row("growth", f"{count}", "µs a delta", most=None) for count in counts
+    }
+    calls = {
+        f"anthropic:tool:{count}": Row("growth, arguments", f"{count}", "µs a delta") for count in (low, high)
+    }
+    with provider() as server:
+        url = f"http://127.0.0.1:{server.port}"
+
+        def take(case: Case, _: int) -> None:
+            _take(case, url, curves)
+            if case.name == "agentkit":
+                _take(case, url, calls)
+
+        interleave(min(options.rounds, 3), everybody, take)
+    rows = []
+    for what, found in (("text and reasoning", curves), ("tool arguments", calls)):
+        row = Row("A3", f"growth of the cost of a delta, {low:,} → {high:,}: {what}", "×", most=1.1)
+        mode = "burst" if found is curves else "tool"
+        for name in found[f"anthropic:{mode}:{high}"].figures:
+            ends = (found[f"anthropic:{mode}:{end}"].figures[name] for end in (high, low))
+            for large, small in zip(*ends, strict=True):
+                row.put(name, large / small if large is not None and small else None)
+        rows.append(row)
+    return [*rows, *curves.values()]
