@@ -32,7 +32,7 @@ from agentkit_server.ag_ui_input import (
     read_tools,
 )
 from agentkit_server.body import read_json
-from agentkit_server.described import FEED, Answer, Description, Parameter
+from agentkit_server.described import FEED, Description, Parameter, Reply
 from agentkit_server.feed import FeedResponse
 from agentkit_server.foreign_feed import cancel_on_leave, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
@@ -51,7 +51,7 @@ _LAST: Final = Parameter(
     "Last-Event-ID", "The id of the last frame that came.", {"type": "string", "maxLength": 64}
 )
 _RUN: Final = Parameter("X-Run-Id", "The client names its run, and may come back to it.")
-_AGAIN: Final = Answer("Nothing of the run would follow.", is_empty=True)
+_AGAIN: Final = Reply("Nothing of the run would follow.", is_empty=True)
 RUN: Final = Description(
     "Run an agent for a client of AG-UI, and stream the run's events; or bring what follows Last-Event-ID of one.",
     {200: FEED, 204: _AGAIN},
@@ -72,7 +72,7 @@ JOIN: Final = Description(
     tag="ag-ui",
 )
 CAPABILITIES: Final = Description(
-    "Say what an agent can do, as AG-UI's AgentCapabilities.", {200: Answer("The capabilities.")}, tag="ag-ui"
+    "Say what an agent can do, as AG-UI's AgentCapabilities.", {200: Reply("The capabilities.")}, tag="ag-ui"
 )
 
 
