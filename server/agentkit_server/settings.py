@@ -23,6 +23,8 @@ class Settings(BaseSettings):
     # requests
     body_size: int = Field(default=1024 * 1024, gt=0)
     """Bytes of a request's body: some pages of text and a small picture. Over it: 413, before it is read to its end."""
+    history_size: int = Field(default=8 * 1024 * 1024, gt=0)
+    """Bytes of a request in a protocol whose clients send the whole conversation each time, with its pictures."""
     body_timeout: float = Field(default=30.0, gt=0)
     """Seconds for a body to arrive: a client that sends a byte now and then holds a connection no longer."""
     head_size: int = Field(default=64 * 1024, gt=0)

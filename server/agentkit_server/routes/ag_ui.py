@@ -112,7 +112,7 @@ class _AGUI:
     async def run(self, request: Request) -> Response:
         settings = self._service.settings
         body = await read_json(
-            request, RunAgentInput, max_size=settings.body_size, max_depth=settings.json_depth
+            request, RunAgentInput, max_size=settings.history_size, max_depth=settings.json_depth
         )
         topic = await topic_of(request, self._service, "run", request.path_params["agent"], body.thread_id)
         records = await self._service.engine.threads.runs(topic)

@@ -213,6 +213,19 @@ async def test_a_state_too_large_for_a_record_is_given_back_all_the_same() -> No
     assert events[-1]["outcome"] == {"type": "success"}
 
 
+async def test_a_client_that_sends_the_whole_conversation_has_more_room() -> None:
+    app, _ = make_app("one", body_size=2000, history_size=200_000)
+    long = {"id": "a0", "role": "assistant", "content": "x" * 100_000}
+    async with client(app) as http:
+        given = body("hi")
+        events = await ask(http, {**given, "messages": [long, *given["messages"]]})
+        refused = await http.post("/v1/ag-ui/a", json={**given, "messages": [long] * 2})
+    await app.aclose()
+
+    assert events[-1]["type"] == "RUN_FINISHED"
+    assert refused.status_code == 413
+
+
 async def test_an_answer_is_made_again_in_the_place_of_the_first() -> None:
     app, model = make_app("one", "two", "three")
     async with client(app) as http:
