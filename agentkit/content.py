@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from agentkit.errors import WireError, quote
 
@@ -272,7 +272,8 @@ class Message:
         return tuple(block for block in self.content if isinstance(block, ThinkingBlock))
 
 
-_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message], config=ConfigDict(defer_build=True))
+"""Built when messages are first loaded: that takes longer than importing all of this package's other rooms."""
 
 
 def plain(value: Any) -> Any:

@@ -21,6 +21,8 @@ LONGEST: Final = 4096
 _KEPT: Final = 1024
 """Stencils that are remembered, over all runs: more blocks than are written at once."""
 
+_MILLISECONDS: Final = tuple(b"%03dZ" % number for number in range(1000))
+
 _TEXTS: Final = frozenset({"delta", "summary"})
 """Kinds of reasoning that are text."""
 
@@ -42,13 +44,15 @@ class _Stencil:
 class Stencils:
     """Stencils of the blocks that are being written."""
 
-    __slots__ = ("_cut", "_render", "_stamp", "_time")
+    __slots__ = ("_cut", "_prefix", "_render", "_second", "_stamp", "_time")
 
     def __init__(self, render: Render) -> None:
         self._render = render
         self._cut: dict[tuple[object, ...], _Stencil] = {}
+        self._second = 0
+        self._prefix = timestamp(0.0)[:-4].encode()
         self._time = 0.0
-        self._stamp = b""
+        self._stamp = timestamp(0.0).encode()
 
     def draft(self, topic: Topic, event: Event) -> Draft | None:
         """Return the draft of a delta, or None for what is none or does not fit. The hot path of every run, hence in one piece."""
@@ -73,15 +77,26 @@ class Stencils:
         if stencil is None:
             stencil = self._cut_out(key, topic, event)
         time = event.time
-        if time != self._time or not self._stamp:
-            self._stamp = timestamp(time).encode()
-            self._time = time
+        if time != self._time:
+            self._tell(time)
         try:
             quoted = encode_basestring(text).encode()
         except UnicodeEncodeError:  # half of a surrogate pair
             quoted = encode_basestring(valid_text(text)).encode()
         body = b"".join((stencil.before, self._stamp, stencil.between, quoted, stencil.after))
         return Draft(stencil.type, stencil.kind, event.run, event.step, event.block, time, body)
+
+    def _tell(self, time: float) -> None:
+        """Render a time; what a second's times have in common is kept."""
+        milliseconds = int((time - self._second) * 1000 + 0.0005)  # half a microsecond: clocks tell no less
+        if not 0 <= milliseconds < 1000:
+            self._second = int(time // 1)
+            self._prefix = timestamp(self._second)[:-4].encode()
+            milliseconds = int((time - self._second) * 1000 + 0.0005)
+        self._stamp = (
+            self._prefix + _MILLISECONDS[milliseconds] if milliseconds < 1000 else timestamp(time).encode()
+        )
+        self._time = time
 
     def _cut_out(
         self, key: tuple[object, ...], topic: Topic, event: Reasoning | TextDelta | ToolCallDelta

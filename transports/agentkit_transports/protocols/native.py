@@ -37,16 +37,10 @@ class NativeSSE:
     def step(self, state: object, record: Record) -> tuple[object, bytes]:
         """Return the state and the frame of one record."""
         seq = record.seq
-        epoch = record.epoch.encode()
-        if self.named:
-            frame = b'id: %b-%d\nevent: %b\ndata: {"v":1,"id":"%b-%d","seq":%d,%b\n\n' % (
-                epoch, seq, record.type.encode(), epoch, seq, seq, record.body[1:],
-            )  # fmt: skip
-        else:
-            frame = b'id: %b-%d\ndata: {"v":1,"id":"%b-%d","seq":%d,%b\n\n' % (
-                epoch, seq, epoch, seq, seq, record.body[1:],
-            )  # fmt: skip
-        return state, frame
+        id = f"{record.epoch}-{seq}"  # noqa: A001 - the field's name
+        event = f"event: {record.type}\n" if self.named else ""
+        head = f'id: {id}\n{event}data: {{"v":1,"id":"{id}","seq":{seq},'
+        return state, b"%b%b\n\n" % (head.encode(), record.body[1:])
 
     def is_over(self, state: object) -> bool:  # noqa: ARG002
         """Tell that nothing but the run's end is an end."""
