@@ -1,7 +1,10 @@
 """A server for the page's tests: agents that answer at once, at `/` and again under a prefix, `/inner/`.
 
-Run as a script; it prints its address. The pace of the real demo agents is for people.
+Run as a script; it prints its address. `keys` as its argument: it is for who knows `KEY`. The pace of the real demo agents is for people.
 """
+
+import hashlib
+import sys
 
 from starlette.routing import Mount, Router
 
@@ -11,11 +14,13 @@ from agentkit.testing import Call, Fail, Say, ScriptedModel, Think
 from agentkit.testing.scripted import Part
 from agentkit.tool import tool
 from agentkit_server.app import create_app
+from agentkit_server.auth_keys import APIKeys, parse_keys
 from agentkit_server.demo import redacted_agent
 from agentkit_server.serve import listen, make_server, url_of
 from agentkit_server.settings import Settings
 
 REASONING = "First I look at the question. Then I look at it again. "
+KEY = "ak_only-in-the-tests-of-the-page-0123456789abcdef"
 ANSWER = "A short answer, in a few pieces."
 
 
@@ -56,7 +61,11 @@ def agents() -> list[Agent]:
 def main() -> None:
     settings = Settings()
     listener = listen("127.0.0.1", 0, settings)
-    router = Router([Mount("/inner", create_app(agents())), Mount("/", create_app(agents()))])
+    apps = [create_app(agents()), create_app(agents())]
+    if sys.argv[1:] == ["keys"]:
+        known = parse_keys(f"reader sha256:{hashlib.sha256(KEY.encode()).hexdigest()}", "the test")
+        apps = [create_app(agents(), auth=APIKeys(known)) for _ in range(2)]
+    router = Router([Mount("/inner", apps[0]), Mount("/", apps[1])])
     server = make_server(router, settings)
     print(f"serving at {url_of(listener)}", flush=True)
     server.run(sockets=[listener])

@@ -13,6 +13,8 @@ from agentkit_server.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
+REAL = page.FOLDER
+
 
 def near(
     app: Application, client_host: str = "127.0.0.1", base: str = "http://localhost"
@@ -114,3 +116,10 @@ async def test_the_client_module_is_at_the_root_for_pages_of_any_origin(
     assert module.headers["content-type"] == "text/javascript; charset=utf-8"
     assert module.headers["access-control-allow-origin"] == "*"
     assert types.status_code == 200
+
+
+def test_what_the_page_loads_is_at_most_150_kilobytes() -> None:
+    loaded = [path for path in REAL.iterdir() if path.suffix in (".html", ".js", ".css", ".svg")]
+
+    assert len(loaded) > 20
+    assert sum(path.stat().st_size for path in loaded) <= 150_000
