@@ -27,7 +27,7 @@ from agentkit_server.measured import MeasuredEngine
 from agentkit_server.metrics import Metrics
 from agentkit_server.origin import PROBES, add_headers, check_host, check_origin, preflight
 from agentkit_server.problems import response_of
-from agentkit_server.routes import ag_ui, ai_sdk, feeds, health, openai, page, runs, threads, tickets
+from agentkit_server.routes import ag_ui, ai_sdk, feeds, health, openai, page, runs, schemas, threads, tickets
 from agentkit_server.routes import metrics as metrics_route
 from agentkit_server.service import Service
 from agentkit_server.settings import Settings
@@ -61,6 +61,7 @@ class Application:
             *openai.routes(service),
             *health.routes(service),
             *metrics_route.routes(service, metrics),
+            *schemas.routes(lambda: self.routes),
             *page.routes(service),
             WebSocketRoute("/v1/ws", socket),
         ]

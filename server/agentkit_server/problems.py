@@ -18,6 +18,7 @@ from starlette.responses import Response
 from agentkit.content import JsonValue
 from agentkit.errors import AgentKitError, ConfigurationError, EngineError, ThreadBusy, WireError
 from agentkit_server.access import admit
+from agentkit_server.described import Description
 from agentkit_server.origin import add_headers
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.problem import MEDIA_TYPE, Problem, ProblemError
@@ -90,14 +91,23 @@ def response_of(error: Exception, scope: Scope) -> ProblemResponse:
 class Endpoint:
     """A handler as an ASGI app. Nobody unknown gets to it, unless it is public."""
 
-    def __init__(self, handler: Handler, *, is_public: bool = False, refuse: Refuse = response_of) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        is_public: bool = False,
+        refuse: Refuse = response_of,
+        describe: Description | None = None,
+    ) -> None:
         """Make an endpoint.
 
         Args:
             handler: answers a request.
             is_public: see the attribute.
             refuse: makes the answer for what the handler raised, in the shape that a protocol's clients read.
+            describe: what `/openapi.json` says of it.
         """
+        self.description = describe
         self._handler = handler
         self._refuse = refuse
         self.is_public = is_public

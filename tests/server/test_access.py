@@ -17,7 +17,11 @@ from agentkit_server.problems import Endpoint
 
 pytestmark = pytest.mark.anyio
 
-PUBLIC = {"/healthz", "/readyz", "/", "/assets/{file}"}
+PUBLIC = {"/healthz", "/readyz", "/", "/assets/{file}", "/agentkit-client.js", "/agentkit-client.d.ts"} | {
+    "/openapi.json",
+    "/schemas/envelope.json",
+    "/schemas/socket.json",
+}
 """What everybody may have."""
 PEOPLE = {
     "ann": Identity("ann", "one"),

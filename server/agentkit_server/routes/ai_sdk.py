@@ -19,7 +19,9 @@ from agentkit.options import RunOptions
 from agentkit.repair import open_calls
 from agentkit_server import rewind
 from agentkit_server.access import exposure_of, known, topic_of
+from agentkit_server.answers import OpenObject
 from agentkit_server.body import read_json
+from agentkit_server.described import EMPTY, FEED, Description, Reply
 from agentkit_server.feed import FeedResponse
 from agentkit_server.foreign_feed import run_feed, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
@@ -44,15 +46,38 @@ CHAT: Final = "/v1/ai-sdk/{agent}"
 """Path of an agent's chats, as routes write it."""
 REGENERATE: Final = "regenerate-message"
 
+SEND: Final = Description(
+    "Say something in a chat of the AI SDK, and get its stream.",
+    {200: FEED},
+    ChatRequest,
+    refuses=(409,),
+    tag="ai-sdk",
+)
+SHOW: Final = Description(
+    "A chat's messages, as the AI SDK keeps them.", {200: Reply("All of them.", OpenObject)}, tag="ai-sdk"
+)
+RESUME: Final = Description(
+    "The message that is being made, from its beginning.",
+    {200: FEED, 204: Reply("None is.", is_empty=True)},
+    tag="ai-sdk",
+)
+STOP: Final = Description(
+    "Stop the message that is being made.",
+    {200: Reply("Asked.", OpenObject), 202: Reply("Asked.", OpenObject), 204: EMPTY},
+    StopRequest,
+    is_body_optional=True,
+    tag="ai-sdk",
+)
+
 
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
     rooms = _Chats(service)
     return [
-        Route(CHAT, Endpoint(rooms.send), methods=["POST"]),
-        Route(f"{CHAT}/{{chat}}", Endpoint(rooms.show), methods=["GET"]),
-        Route(f"{CHAT}/{{chat}}/stream", Endpoint(rooms.resume), methods=["GET"]),
-        Route(f"{CHAT}/{{chat}}/stop", Endpoint(rooms.stop), methods=["POST"]),
+        Route(CHAT, Endpoint(rooms.send, describe=SEND), methods=["POST"]),
+        Route(f"{CHAT}/{{chat}}", Endpoint(rooms.show, describe=SHOW), methods=["GET"]),
+        Route(f"{CHAT}/{{chat}}/stream", Endpoint(rooms.resume, describe=RESUME), methods=["GET"]),
+        Route(f"{CHAT}/{{chat}}/stop", Endpoint(rooms.stop, describe=STOP), methods=["POST"]),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,12 +10,34 @@ from starlette.routing import Route
 
 from agentkit.errors import EngineError
 from agentkit_server.access import topic_of
+from agentkit_server.described import FEED, LAST_EVENT_ID, Description, Parameter, Reply
 from agentkit_server.feed import FeedResponse, sent_away, wanted_feed
 from agentkit_server.problems import Endpoint
 from agentkit_server.service import THREAD, Service
 from agentkit_transports.sse import open_feed
 
 logger = logging.getLogger("agentkit.server")
+
+EVENTS: Final = Description(
+    "A thread's or a run's feed. Frames are envelopes (schemas/envelope.json) and the stream's own words.",
+    {
+        200: FEED,
+        204: Reply("The run has ended and nothing of it would follow: do not come back.", is_empty=True),
+    },
+    query=(
+        Parameter("after", "An id, `earliest` or `now` (the default)."),
+        Parameter(
+            "types", "Types of events, `x` with all `x.…`; it may stand several times, or with commas."
+        ),
+        Parameter("kinds", "Kinds of reasoning."),
+        Parameter("run", "Only this run's events; the feed ends with it."),
+        Parameter("named", "0: without event names, so that `onmessage` gets all.", {"enum": ["0", "1"]}),
+        Parameter("merge", "1: deltas may be merged for a reader far behind.", {"enum": ["0", "1"]}),
+        Parameter("ticket", "A ticket, in the place of a header that browsers cannot send."),
+    ),
+    headers=(LAST_EVENT_ID,),
+    tag="feeds",
+)
 
 
 def routes(service: Service) -> Iterable[Route]:
@@ -34,4 +57,4 @@ def routes(service: Service) -> Iterable[Route]:
             return sent_away(topic, view, service.hub.retry_ms())
         return Response(status_code=204) if feed is None else FeedResponse(feed)
 
-    return [Route(f"{THREAD}/events", Endpoint(events), methods=["GET"])]
+    return [Route(f"{THREAD}/events", Endpoint(events, describe=EVENTS), methods=["GET"])]

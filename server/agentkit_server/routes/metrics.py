@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentkit_server.access import demand, known
+from agentkit_server.described import Description, Reply
 from agentkit_server.identity import METRICS
 from agentkit_server.metrics import MEDIA_TYPE, Metrics
 from agentkit_server.origin import is_local
@@ -21,6 +22,12 @@ from agentkit_transports.problem import Problem, ProblemError
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 """Headers by which a proxy says that somebody else asks."""
+
+METRICS_ANSWER = Description(
+    "The server's metrics, for who has the right `metrics`.",
+    {200: Reply("In Prometheus' text format.", media_type="text/plain")},
+    tag="server",
+)
 
 
 def routes(service: Service, metrics: Metrics) -> Iterable[Route]:
@@ -36,8 +43,6 @@ def routes(service: Service, metrics: Metrics) -> Iterable[Route]:
             await demand(identity, service, METRICS, "", "")
             if identity.agents is not None or identity.grant is not None:
                 raise ProblemError(Problem(403, "forbidden", "metrics are of all agents"))
-        return Response(
-            metrics.text(), headers={"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
-        )
+        return Response(metrics.text(), headers={"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"})
 
-    return [Route("/metrics", Endpoint(show), methods=["GET"])]
+    return [Route("/metrics", Endpoint(show, describe=METRICS_ANSWER), methods=["GET"])]

@@ -19,7 +19,9 @@ from agentkit.content import JsonValue
 from agentkit.errors import AgentKitError, quote
 from agentkit.log import NOW, Record, Topic
 from agentkit_server.access import exposure_of, known, topic_of
+from agentkit_server.answers import OpenObject
 from agentkit_server.body import read_json
+from agentkit_server.described import Description, Parameter, Reply
 from agentkit_server.directory import Entry
 from agentkit_server.foreign_feed import cancel_on_leave, read_run, start_feed
 from agentkit_server.openai_request import ChatRequest, check_request, order_of, thread_of
@@ -37,14 +39,41 @@ _KINDS: Final[dict[int, str]] = {
     429: "rate_limit_error",
 }
 
+COMPLETE: Final = Description(
+    "A chat completion in OpenAI's shape; streamed where the body says so.",
+    {200: Reply("The completion, or its stream.", OpenObject)},
+    ChatRequest,
+    headers=(
+        Parameter("X-Thread-Id", "The thread whose history counts.", {"type": "string", "maxLength": 128}),
+    ),
+    refuses=(409, 502),
+    tag="openai",
+    problem=OpenObject,
+)
+MODELS: Final = Description(
+    "The agents as models.",
+    {200: Reply("All that you may use.", OpenObject)},
+    tag="openai",
+    problem=OpenObject,
+)
+MODEL: Final = Description(
+    "One agent as a model.", {200: Reply("It.", OpenObject)}, tag="openai", problem=OpenObject
+)
+
 
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
     rooms = _Rooms(service)
     return [
-        Route("/v1/chat/completions", Endpoint(rooms.complete, refuse=refused), methods=["POST"]),
-        Route("/v1/models", Endpoint(rooms.models, refuse=refused), methods=["GET"]),
-        Route("/v1/models/{model:path}", Endpoint(rooms.model, refuse=refused), methods=["GET"]),
+        Route(
+            "/v1/chat/completions",
+            Endpoint(rooms.complete, refuse=refused, describe=COMPLETE),
+            methods=["POST"],
+        ),
+        Route("/v1/models", Endpoint(rooms.models, refuse=refused, describe=MODELS), methods=["GET"]),
+        Route(
+            "/v1/models/{model:path}", Endpoint(rooms.model, refuse=refused, describe=MODEL), methods=["GET"]
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from agentkit_server.described import Description, Reply
 from agentkit_server.origin import is_local
 from agentkit_server.problems import Endpoint
 from agentkit_server.service import Service
@@ -38,6 +39,10 @@ CLIENT = ("agentkit-client.js", "agentkit-client.d.ts")
 
 _FILE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", re.ASCII)
 
+PAGE = Description("The page.", {200: Reply("HTML.", media_type="text/html")}, tag="page")
+ASSET = Description("A file of the page.", {200: Reply("It.", media_type="*/*")}, tag="page")
+CLIENT_FILE = Description("The JavaScript client.", {200: Reply("It.", media_type="*/*")}, tag="page")
+
 
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
@@ -61,9 +66,12 @@ def routes(service: Service) -> Iterable[Route]:
         return response
 
     return [
-        *(Route(f"/{name}", Endpoint(client, is_public=True), methods=["GET"]) for name in CLIENT),
-        Route("/", Endpoint(page, is_public=True), methods=["GET"]),
-        Route("/assets/{file}", Endpoint(asset, is_public=True), methods=["GET"]),
+        *(
+            Route(f"/{name}", Endpoint(client, is_public=True, describe=CLIENT_FILE), methods=["GET"])
+            for name in CLIENT
+        ),
+        Route("/", Endpoint(page, is_public=True, describe=PAGE), methods=["GET"]),
+        Route("/assets/{file}", Endpoint(asset, is_public=True, describe=ASSET), methods=["GET"]),
     ]
 
 

@@ -1,7 +1,7 @@
 """Start a run, chat, look at a run, wait for it, steer it, decide its calls, stop it."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
@@ -14,7 +14,17 @@ from agentkit.envelope import timestamp
 from agentkit.history import RunRecord
 from agentkit.log import EARLIEST, NOW, Topic
 from agentkit_server.access import exposure_of, known, topic_of
+from agentkit_server.answers import (
+    AcceptedAnswer,
+    ApprovalAnswer,
+    CancelAnswer,
+    ChatAnswer,
+    RunAnswer,
+    RunsAnswer,
+    SteerAnswer,
+)
 from agentkit_server.body import read_json
+from agentkit_server.described import AFTER, FEED, IDEMPOTENCY, LIMIT, Description, Parameter, Reply
 from agentkit_server.feed import FeedResponse
 from agentkit_server.inputs import (
     ApprovalBody,
@@ -38,18 +48,59 @@ M = TypeVar("M", bound=BaseModel)
 MAX_KEY = 256
 """Characters of an idempotency key: a UUID has 36."""
 
+START: Final = Description(
+    "Start a run. With `Accept: text/event-stream` the answer is the run's feed itself.",
+    {202: Reply("Started, or found by its key.", AcceptedAnswer, headers=("Location",)), 200: FEED},
+    RunBody,
+    headers=(IDEMPOTENCY,),
+    refuses=(409,),
+)
+LIST: Final = Description(
+    "A thread's runs.", {200: Reply("A page of them, oldest first.", RunsAnswer)}, query=(LIMIT, AFTER)
+)
+SHOW: Final = Description(
+    "What is known of a run.",
+    {200: Reply("It.", RunAnswer)},
+    query=(
+        Parameter("wait", "Seconds to wait for its end.", {"type": "integer", "minimum": 0, "maximum": 9999}),
+    ),
+)
+CANCEL: Final = Description(
+    "Ask a run to stop.", {202: Reply("Asked.", CancelAnswer)}, CancelBody, is_body_optional=True
+)
+STEER: Final = Description(
+    "Put a message into a run.", {202: Reply("Taken.", SteerAnswer)}, SteerBody, refuses=(409,)
+)
+APPROVE: Final = Description(
+    "Decide a call that waits for a person.", {202: Reply("Taken.", ApprovalAnswer)}, ApprovalBody
+)
+CHAT: Final = Description(
+    "Say something and get the visible text of the answer.",
+    {
+        200: Reply("The answer.", ChatAnswer),
+        202: Reply("It takes longer: look at the run.", AcceptedAnswer),
+    },
+    ChatBody,
+    headers=(IDEMPOTENCY,),
+    refuses=(409, 502),
+)
+
 
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
     rooms = _Runs(service)
     return [
-        Route(f"{THREAD}/runs", Endpoint(rooms.start), methods=["POST"]),
-        Route(f"{THREAD}/runs", Endpoint(rooms.list), methods=["GET"]),
-        Route(f"{THREAD}/runs/{{run}}", Endpoint(rooms.show), methods=["GET"]),
-        Route(f"{THREAD}/runs/{{run}}/cancel", Endpoint(rooms.cancel), methods=["POST"]),
-        Route(f"{THREAD}/runs/{{run}}/steer", Endpoint(rooms.steer), methods=["POST"]),
-        Route(f"{THREAD}/runs/{{run}}/approvals/{{approval}}", Endpoint(rooms.approve), methods=["POST"]),
-        Route(f"{THREAD}/chat", Endpoint(rooms.chat), methods=["POST"]),
+        Route(f"{THREAD}/runs", Endpoint(rooms.start, describe=START), methods=["POST"]),
+        Route(f"{THREAD}/runs", Endpoint(rooms.list, describe=LIST), methods=["GET"]),
+        Route(f"{THREAD}/runs/{{run}}", Endpoint(rooms.show, describe=SHOW), methods=["GET"]),
+        Route(f"{THREAD}/runs/{{run}}/cancel", Endpoint(rooms.cancel, describe=CANCEL), methods=["POST"]),
+        Route(f"{THREAD}/runs/{{run}}/steer", Endpoint(rooms.steer, describe=STEER), methods=["POST"]),
+        Route(
+            f"{THREAD}/runs/{{run}}/approvals/{{approval}}",
+            Endpoint(rooms.approve, describe=APPROVE),
+            methods=["POST"],
+        ),
+        Route(f"{THREAD}/chat", Endpoint(rooms.chat, describe=CHAT), methods=["POST"]),
     ]
 
 

@@ -1,7 +1,7 @@
 """Agents, their threads, and a thread's messages: without what only the provider may read."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from starlette.requests import Request
@@ -12,6 +12,8 @@ from agentkit.content import JsonValue, Message, plain
 from agentkit.envelope import timestamp
 from agentkit.threads import erase_thread
 from agentkit_server.access import exposure_of, known, owner_of, topic_of
+from agentkit_server.answers import AgentsAnswer, MessagesAnswer, ThreadsAnswer
+from agentkit_server.described import AFTER, EMPTY, LIMIT, Description, Reply
 from agentkit_server.paging import limit_of
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import THREAD, Service
@@ -20,6 +22,23 @@ from agentkit_transports.problem import Problem, ProblemError
 
 OPAQUE = frozenset({"signature", "provider_state"})
 """Members of blocks whose values never leave the server: clients learn how long they are."""
+
+AGENTS: Final = Description("The agents.", {200: Reply("All that you may see.", AgentsAnswer)}, tag="threads")
+THREADS: Final = Description(
+    "An agent's threads, by name.",
+    {200: Reply("A page of them.", ThreadsAnswer)},
+    query=(LIMIT, AFTER),
+    tag="threads",
+)
+DELETE: Final = Description(
+    "Erase a thread: its runs are stopped, its messages, runs and log go.",
+    {204: EMPTY},
+    refuses=(409,),
+    tag="threads",
+)
+MESSAGES: Final = Description(
+    "A thread's messages.", {200: Reply("All of them, oldest first.", MessagesAnswer)}, tag="threads"
+)
 
 
 def routes(service: Service) -> Iterable[Route]:
@@ -68,10 +87,10 @@ def routes(service: Service) -> Iterable[Route]:
         return Response(status_code=204)
 
     return [
-        Route("/v1/agents", Endpoint(agents), methods=["GET"]),
-        Route("/v1/agents/{agent}/threads", Endpoint(threads), methods=["GET"]),
-        Route(THREAD, Endpoint(delete), methods=["DELETE"]),
-        Route(f"{THREAD}/messages", Endpoint(messages), methods=["GET"]),
+        Route("/v1/agents", Endpoint(agents, describe=AGENTS), methods=["GET"]),
+        Route("/v1/agents/{agent}/threads", Endpoint(threads, describe=THREADS), methods=["GET"]),
+        Route(THREAD, Endpoint(delete, describe=DELETE), methods=["DELETE"]),
+        Route(f"{THREAD}/messages", Endpoint(messages, describe=MESSAGES), methods=["GET"]),
     ]
 
 

@@ -1,7 +1,7 @@
 """`POST /v1/tickets`: a word that opens one feed or socket. `POST` and `DELETE /v1/session`: a page signs in, and out."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,7 +12,9 @@ from starlette.routing import Route
 from agentkit.content import JsonValue
 from agentkit.envelope import timestamp
 from agentkit_server.access import demand, known, owned_topic
+from agentkit_server.answers import TicketAnswer
 from agentkit_server.body import read_json
+from agentkit_server.described import EMPTY, Description, Reply
 from agentkit_server.identity import Grant
 from agentkit_server.origin import is_local
 from agentkit_server.problems import Endpoint, JSONResponse
@@ -33,6 +35,18 @@ class TicketBody(BaseModel):
     """Only this run's feed."""
     rights: Annotated[list[Action], Field(max_length=16)] = ["read"]
     """What a socket may do that is opened with it; a feed only reads."""
+
+
+TICKET: Final = Description(
+    "Get a word that opens one feed or socket, for pages that cannot send headers.",
+    {201: Reply("It, and the feed's path with it.", TicketAnswer)},
+    TicketBody,
+    tag="tickets",
+)
+SIGN_IN: Final = Description(
+    "Turn a token into a cookie, for a page of this server's.", {204: EMPTY}, tag="tickets"
+)
+SIGN_OUT: Final = Description("Forget the cookie.", {204: EMPTY}, tag="tickets")
 
 
 def routes(service: Service) -> Iterable[Route]:
@@ -75,9 +89,9 @@ def routes(service: Service) -> Iterable[Route]:
         return _empty(f"{COOKIE}=; Max-Age=0")
 
     return [
-        Route("/v1/tickets", Endpoint(ticket), methods=["POST"]),
-        Route("/v1/session", Endpoint(sign_in), methods=["POST"]),
-        Route("/v1/session", Endpoint(sign_out), methods=["DELETE"]),
+        Route("/v1/tickets", Endpoint(ticket, describe=TICKET), methods=["POST"]),
+        Route("/v1/session", Endpoint(sign_in, describe=SIGN_IN), methods=["POST"]),
+        Route("/v1/session", Endpoint(sign_out, describe=SIGN_OUT), methods=["DELETE"]),
     ]
 
 
