@@ -10,6 +10,7 @@ const agents = new Map();
 let warnings = [];
 console.warn = (...words) => warnings.push(words.map(String).join(" "));
 console.error = () => {};
+process.on("unhandledRejection", () => {}); // where a connection breaks, the clients let one go beside the error that they tell
 
 async function run({ client, url, thread, say = [], state, run = {}, stopAfter }) {
   const print = (value) => process.stdout.write(JSON.stringify({ client, ...value }) + "\n");
