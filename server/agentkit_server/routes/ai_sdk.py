@@ -21,7 +21,7 @@ from agentkit_server import rewind
 from agentkit_server.access import exposure_of, known, topic_of
 from agentkit_server.answers import OpenObject
 from agentkit_server.body import read_json
-from agentkit_server.described import EMPTY, FEED, Description, Reply
+from agentkit_server.described import FEED, Description, Reply
 from agentkit_server.feed import FeedResponse
 from agentkit_server.foreign_feed import run_feed, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
@@ -63,7 +63,7 @@ RESUME: Final = Description(
 )
 STOP: Final = Description(
     "Stop the message that is being made.",
-    {200: Reply("Asked.", OpenObject), 202: Reply("Asked.", OpenObject), 204: EMPTY},
+    {200: Reply("Whether it was, and which run.", OpenObject)},
     StopRequest,
     is_body_optional=True,
     tag="ai-sdk",
@@ -89,9 +89,9 @@ class _Chats:
         """Start a run for what the user said, or go on with one that waits for the client."""
         service = self._service
         settings = service.settings
-        body = await read_json(
-            request, ChatRequest, max_size=settings.body_size, max_depth=settings.json_depth
-        )
+        # A client sends back whatever tools gave, some levels deeper; what is not read is not sent on.
+        depth = 2 * settings.json_depth
+        body = await read_json(request, ChatRequest, max_size=settings.history_size, max_depth=depth)
         given = read_messages(body)
         topic = await topic_of(request, service, "run", request.path_params["agent"], body.id)
         records = await service.engine.threads.runs(topic)

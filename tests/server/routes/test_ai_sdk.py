@@ -44,7 +44,7 @@ async def chats(model: ScriptedModel, gate: anyio.Event) -> AsyncIterator[Applic
             Agent("payer", model=payer, tools=[pay]),
             Agent("guide", model=guide, tools=[client_tool("locate")]),
         ],
-        settings=Settings(ai_sdk=7, drain_timeout=0.2, farewell_timeout=0.3, body_size=4000),
+        settings=Settings(ai_sdk=7, drain_timeout=0.2, farewell_timeout=0.3, history_size=4000),
     )
     yield app
     gate.set()
