@@ -92,7 +92,7 @@ class SQLiteEngine:
 
     def _identity(self) -> tuple[int, int]:
         try:
-            found = self._path.stat()
+            found = os.stat(self._path)
         except OSError as error:
             raise EngineError(
                 f"the engine's SQLite file is gone: {error.strerror or type(error).__name__}"

@@ -59,6 +59,14 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             topic INTEGER NOT NULL, run TEXT NOT NULL, expires REAL NOT NULL, ttl REAL NOT NULL, PRIMARY KEY (topic, run)
             ) WITHOUT ROWID""",
     ),
+    (
+        """CREATE TABLE batches (
+            topic INTEGER NOT NULL, last INTEGER NOT NULL, first INTEGER NOT NULL, heads TEXT NOT NULL, bodies BLOB NOT NULL,
+            PRIMARY KEY (topic, last)) WITHOUT ROWID""",
+        """INSERT INTO batches (topic, last, first, heads, bodies)
+            SELECT topic, seq, seq, json_array(json_array(type, kind, run, block, time, length(body), terminal)), body FROM records""",
+        "DROP TABLE records",
+    ),
 )
 """Statements that lead from each schema version to the next. What was released is never edited."""
 VERSION: Final = len(_MIGRATIONS)

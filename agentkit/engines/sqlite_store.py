@@ -6,17 +6,19 @@ Synchronous: every function here is work for the writer's or the reader's thread
 import hashlib
 import sqlite3
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentkit.engines.retention import Retention
+from agentkit.engines.sqlite_batch import Row, entries_of, records_of, rows_of
 from agentkit.engines.stored import dump_run, end_of_lost, load_run
 from agentkit.errors import AppendRejected
 from agentkit.log import NOW, Cursor, Draft, Page, Record, Topic, locate
 
-_COLUMNS = "seq, type, kind, run, block, time, body, terminal"
-_INSERT = f"INSERT INTO records (topic, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own words
+_INSERT = "INSERT INTO batches (topic, first, last, heads, bodies) VALUES (?, ?, ?, ?, ?)"
+PAGE_SIZE = 2 * 1024 * 1024
+"""Bytes of bodies after which a page is full: who reads pages shares the process with others."""
 _STAMP = "(SELECT max(stamp) + 1 FROM topics)"
 """A change of a log is numbered over all topics, so that followers find what changed since they looked."""
 
@@ -80,27 +82,10 @@ class Store:
             return []
         if not row.id:
             row = self.require(connection, topic)
-        seq, size = row.head, row.bytes
-        records: list[Record] = []
-        values: list[tuple[object, ...]] = []
-        for draft in drafts:
-            seq += 1
-            size += len(draft.body)
-            records.append(Record.of(draft, row.epoch, seq))
-            values.append(
-                (
-                    row.id,
-                    seq,
-                    draft.type,
-                    draft.kind,
-                    draft.run,
-                    draft.block,
-                    draft.time,
-                    draft.body,
-                    draft.terminal,
-                )
-            )
-        connection.executemany(_INSERT, values)
+        seq, size = row.head + len(drafts), row.bytes + sum([len(draft.body) for draft in drafts])
+        records = [Record.of(draft, row.epoch, number) for number, draft in enumerate(drafts, row.head + 1)]
+        for values in rows_of(records):
+            connection.execute(_INSERT, (row.id, *values))
         connection.execute(
             f"UPDATE topics SET head = ?, bytes = ?, updated = ?, stamp = {_STAMP} WHERE id = ?",  # noqa: S608 - no foreign text
             (seq, size, clock.time(), row.id),
@@ -165,23 +150,28 @@ class Store:
         (oldest,) = connection.execute(
             "SELECT min(first) FROM log_runs WHERE topic = ? AND NOT ended", (row.id,)
         ).fetchone()
-        entries = connection.execute(
-            "SELECT seq, time, length(body) FROM records WHERE topic = ? ORDER BY seq", (row.id,)
-        )
+        rows = connection.execute("SELECT first, heads FROM batches WHERE topic = ? ORDER BY last", (row.id,))
+        gone = 0
+
+        def entries() -> Iterator[tuple[int, float, int]]:
+            nonlocal gone
+            for first, heads in rows:
+                for seq, time, size in entries_of(first, heads):
+                    if seq >= row.first:  # the others were forgotten before, but a row goes as a whole
+                        yield seq, time, size
+                        gone += size  # it goes on only where this one is forgotten
+
         first = self.retention.first_kept(
-            entries,
+            entries(),
             head=row.head,
             size=row.bytes,
             protected=row.head + 1 if oldest is None else oldest,
             now=clock.time(),
         )
-        entries.close()
+        rows.close()
         if first is None:
             return
-        (gone,) = connection.execute(
-            "SELECT coalesce(sum(length(body)), 0) FROM records WHERE topic = ? AND seq < ?", (row.id, first)
-        ).fetchone()
-        connection.execute("DELETE FROM records WHERE topic = ? AND seq < ?", (row.id, first))
+        connection.execute("DELETE FROM batches WHERE topic = ? AND last < ?", (row.id, first))
         connection.execute(
             "UPDATE topics SET first = ?, bytes = bytes - ? WHERE id = ?", (first, gone, row.id)
         )
@@ -201,20 +191,26 @@ class Store:
         seq, gap = locate(after, row.epoch, row.first, row.head, erased=row.erased)
         if after == NOW or seq >= row.head:
             return Page([], Cursor(row.epoch, seq), row.head, gap)
-        found = connection.execute(
-            f"SELECT {_COLUMNS} FROM records WHERE topic = ? AND seq > ? ORDER BY seq LIMIT ?",  # noqa: S608 - no foreign text
+        rows = connection.execute(
+            "SELECT first, last, heads, bodies FROM batches WHERE topic = ? AND last > ? ORDER BY last LIMIT ?",
             (row.id, seq, limit),
         )
-        records = [
-            Record(row.epoch, seq, name, kind, run, block, time, body, bool(terminal))
-            for seq, name, kind, run, block, time, body, terminal in found
-        ]
+        records: list[Record] = []
+        size = 0
+        for values in rows:
+            found = Row(*values)
+            records += records_of(found, row.epoch, seq)
+            size += len(found.bodies)
+            if len(records) >= limit or size >= PAGE_SIZE:
+                break
+        rows.close()
+        del records[limit:]
         return Page(records, Cursor(row.epoch, seq + len(records)), row.head, gap)
 
     def delete_log(self, connection: sqlite3.Connection, topic: Topic, epoch: str) -> None:
         """Erase a topic's records and begin a new epoch."""
         row = self.require(connection, topic)
-        connection.execute("DELETE FROM records WHERE topic = ?", (row.id,))
+        connection.execute("DELETE FROM batches WHERE topic = ?", (row.id,))
         connection.execute("DELETE FROM log_runs WHERE topic = ?", (row.id,))
         connection.execute(
             f"UPDATE topics SET epoch = ?, erased = ?, head = 0, first = 1, bytes = 0, stamp = {_STAMP} WHERE id = ?",  # noqa: S608

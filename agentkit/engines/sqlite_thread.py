@@ -42,12 +42,15 @@ def call_soon() -> Call:
 
 
 class _Job:
-    __slots__ = ("call", "done", "error", "result", "work")
+    __slots__ = ("call", "error", "result", "wake", "work")
 
-    def __init__(self, work: Callable[[sqlite3.Connection], Any]) -> None:
+    def __init__(
+        self, work: Callable[[sqlite3.Connection], Any], call: Call, wake: Callable[[], object]
+    ) -> None:
         self.work = work
-        self.call = call_soon()
-        self.done = anyio.Event()
+        self.call = call
+        self.wake = wake
+        """Wakes who waits, in its loop."""
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -103,9 +106,18 @@ class SQLiteThread:
         """
         if self._is_closed:
             raise EngineError("the engine is closed")
-        job = _Job(work)
-        self._queue.put(job)
-        await job.done.wait()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            done = anyio.Event()
+            job = _Job(work, call_soon(), done.set)
+            self._queue.put(job)
+            await done.wait()
+        else:  # a bare future costs a fifth of an event, and this is done for every append
+            future = loop.create_future()
+            job = _Job(work, loop.call_soon_threadsafe, partial(_resolve, future))
+            self._queue.put(job)
+            await future
         if job.error is not None:
             raise job.error
         result: T = job.result
@@ -130,14 +142,17 @@ class SQLiteThread:
                 jobs, ends = self._gather(wait)
                 if jobs:
                     self._transact(jobs)
-                    _deliver(jobs)
-                if ends:
-                    return
                 try:
                     wait = self._idle(self._connection)
                 except (sqlite3.Error, EngineError):
                     self._roll_back()
                     wait = 1.0  # whoever asks for something is told; this only looks around
+                if jobs:
+                    _deliver(
+                        jobs
+                    )  # last: a thread that waits at once does not fight with the one that it woke
+                if ends:
+                    return
         finally:
             self._connection.close()
 
@@ -146,16 +161,16 @@ class SQLiteThread:
         jobs: list[_Job] = []
         try:
             job = self._queue.get(timeout=wait)
-            while True:
-                if job == "end":
-                    return jobs, True
-                if isinstance(job, _Job):
-                    jobs.append(job)
-                if len(jobs) >= GROUP:
-                    return jobs, False
-                job = self._queue.get_nowait()
         except Empty:
             return jobs, False
+        while True:
+            if job == "end":
+                return jobs, True
+            if isinstance(job, _Job):
+                jobs.append(job)
+            if len(jobs) >= GROUP or self._queue.empty():
+                return jobs, False
+            job = self._queue.get_nowait()  # nobody else takes from it
 
     def _transact(self, jobs: list[_Job]) -> None:
         """Do the jobs in one transaction; where that fails, each in one of its own."""
@@ -187,8 +202,19 @@ class SQLiteThread:
                 pass  # SQLite has done so itself
 
 
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():  # who waits may have been cancelled
+        future.set_result(None)
+
+
 def _deliver(jobs: list[_Job]) -> None:
     """Wake who waits, once per loop."""
+    if len(jobs) == 1:
+        try:
+            jobs[0].call(jobs[0].wake)
+        except RuntimeError:
+            pass  # that loop is gone, and who waited in it
+        return
     by_loop: dict[Call, list[_Job]] = {}
     for job in jobs:
         by_loop.setdefault(job.call, []).append(job)
@@ -201,4 +227,4 @@ def _deliver(jobs: list[_Job]) -> None:
 
 def _wake(jobs: list[_Job]) -> None:
     for job in jobs:
-        job.done.set()
+        job.wake()

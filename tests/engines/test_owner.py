@@ -310,14 +310,14 @@ async def test_deleting_a_thread_stops_its_run_and_ends_its_watchers_elsewhere(u
     try:
         for watcher in watchers:
             assert watcher.stdout is not None
-            with anyio.fail_after(15):
+            with anyio.fail_after(30):
                 while run not in await anyio.to_thread.run_sync(
                     watcher.stdout.readline, abandon_on_cancel=True
                 ):
                     pass
         agent = Agent("a", model=ScriptedModel("anew"), engine=engine)
         old = (await engine.log.tail(TOPIC)).epoch
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await agent.delete_thread()
             said = [
                 [

@@ -165,17 +165,27 @@ async def test_a_file_of_an_older_schema_is_brought_up_to_date(
         patch.setattr(sqlite_schema, "VERSION", 1)
         sqlite_schema.set_up(path, busy_timeout=1)
     old = sqlite3.connect(path)
-    old.execute("INSERT INTO topics (owner, agent, thread, epoch, head) VALUES ('', 'a', 'main', 'E', 0)")
+    old.execute(
+        "INSERT INTO topics (id, owner, agent, thread, epoch, head, bytes) VALUES (1, '', 'a', 'main', 'E', 2, 9)"
+    )
+    body = '{"x":"\u00e9"}'.encode()
+    values = (1, 1, "x", "", "r", "b", 1.5, 0, b"{}"), (1, 2, "y", "k", "r", "", 2.5, 1, body)
+    old.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
     old.commit()
     old.close()
 
     engine = SQLiteEngine(path)
+    kept = (await engine.log.read(TOPIC, EARLIEST, 10)).records
     (first,) = await say(engine, "x")
     await engine.log.delete(TOPIC)
     page = await engine.log.read(TOPIC, Cursor("E", 1), 10)
     await engine.aclose()
 
-    assert (first.id, page.gap) == ("E-1", Gap("deleted", 0, 0))
+    assert kept == [
+        Record("E", 1, "x", "", "r", "b", 1.5, b"{}"),
+        Record("E", 2, "y", "k", "r", "", 2.5, body, terminal=True),
+    ]
+    assert (first.id, page.gap) == ("E-3", Gap("deleted", 0, 0))
 
 
 @pytest.mark.pure

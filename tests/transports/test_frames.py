@@ -142,3 +142,32 @@ def test_nothing_comes_behind_the_end_of_the_views_run() -> None:
 def test_the_place_before_a_page_is_behind_its_gap() -> None:
     assert before(Page([record(8), record(9)], Cursor("E", 9), 9)) == Cursor("E", 7)
     assert before(Page((), Cursor("E", 9), 9)) == Cursor("E", 9)
+
+
+def test_what_is_merged_and_does_not_fit_is_not_merged_again_and_again() -> None:
+    tail = Tail("E")
+    tail.append(
+        [
+            Record(
+                "E",
+                n,
+                "text.delta",
+                "",
+                "r",
+                "b",
+                0.0,
+                b'{"time":"T","data":{"text":"%b"}}' % (b"x" * 15_000),
+            )
+            for n in range(1, 1001)
+        ]
+    )
+    frames, stats = frames_of(tail, View(merge=True))
+
+    place, sizes = 0, []
+    while (batch := frames.batch(place, ())) is not None:
+        sizes.append(len(batch.data))
+        place = batch.seq
+
+    assert place == 1000
+    assert max(sizes) <= 64 * 1024
+    assert stats.encoded < 1200

@@ -95,7 +95,7 @@ async def test_a_stream_says_hello_and_then_what_is_appended(
         ),
         pytest.param(
             Cursor("X", 2),
-            [("stream.hello", 0, False, "E-0"), ("stream.gap", 1, 0, "epoch", "E-0")],
+            [("stream.hello", 0, False, "E-0"), ("stream.gap", 0, 0, "epoch", "E-0")],
             id="epoch",
         ),
     ],

@@ -12,6 +12,8 @@ from agentkit_transports.merging import merge
 from agentkit_transports.outlet import Batch
 from agentkit_transports.settings import HubSettings, HubStats
 
+_MERGED_SIZE: Final = 256 * 1024
+"""Bytes of bodies that are merged at once: a page of usual deltas."""
 _MEMOS: Final = 4
 """Joined batches that are remembered until the next append: nearly all readers stand at one place."""
 
@@ -98,8 +100,9 @@ class Frames:
             behind: how many records there are from the reader's place to the log's end.
         """
         if self._merges(behind):
+            records, is_kept = _some(records, _MERGED_SIZE), False
             whole = len(records)
-            records, is_kept = merge(records), False
+            records = merge(records)
             self._stats.merged += whole - len(records)
         view, room = self.view, self._room
         frames: list[bytes] = []
@@ -143,6 +146,16 @@ class Frames:
             if self._cached <= self._limit and oldest >= first:
                 break
             self._cached -= len(cache.pop(oldest)[1])
+
+
+def _some(records: Sequence[Record], most: int) -> Sequence[Record]:
+    """Return the first of `records`, at least one, with at most so many bytes: what is merged and does not fit would be merged again."""
+    size = 0
+    for at, record in enumerate(records):
+        size += len(record.body)
+        if at and size > most:
+            return records[:at]
+    return records
 
 
 def before(page: Page) -> Cursor:
