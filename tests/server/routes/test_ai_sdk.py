@@ -7,6 +7,7 @@ import anyio
 import pytest
 from asgi import client, get, post
 from checkers.ui_stream import check_stream
+from server.people import by, make_guarded
 
 from agentkit import Agent, client_tool, tool
 from agentkit.testing import Call, Say, ScriptedModel, Think, Wait
@@ -323,3 +324,22 @@ async def test_a_page_that_is_opened_again_gets_what_was_said_and_resumes_the_re
     assert [part["type"] for part in shown["messages"][1]["parts"]] == ["step-start", "reasoning", "text"]
     assert new == {"id": "new", "messages": []}
     assert [one["id"] for one in half["messages"]] == ["u7"]
+
+
+async def test_a_chat_is_its_owners() -> None:
+    app = make_guarded()
+    async with client(app) as http:
+        nobody = await http.post("/v1/ai-sdk/planner", json={"id": "c1", "message": said("hi")})
+        ann = await http.post(
+            "/v1/ai-sdk/planner", json={"id": "c1", "message": said("hi")}, headers=by("ann")
+        )
+        theirs = await http.get("/v1/ai-sdk/planner/c1", headers=by("bob"))
+        stream = await http.get("/v1/ai-sdk/planner/c1/stream", headers=by("bob"))
+        reader = await http.post(
+            "/v1/ai-sdk/planner", json={"id": "c1", "message": said("hi")}, headers=by("reader")
+        )
+        stop = await http.post("/v1/ai-sdk/planner/c1/stop", headers=by("reader"))
+    await app.aclose()
+
+    assert (nobody.status_code, ann.status_code, reader.status_code, stop.status_code) == (401, 200, 403, 403)
+    assert (theirs.json()["messages"], stream.status_code) == ([], 204)
