@@ -56,8 +56,12 @@ class Node:
 
     def run(self, script: Path | str, *arguments: object) -> list[Any]:
         """Run a script to its end, and return the JSON values that it printed, one a line. One that fails fails the test."""
+        return [json.loads(line) for line in self.text(script, *arguments).splitlines()]
+
+    def text(self, script: Path | str, *arguments: object) -> str:
+        """Run a script to its end, and return what it printed, whatever it is."""
         with self.start(script, *arguments) as running:
-            return running.rest()
+            return running.end()
 
 
 class NodeScript:
@@ -91,7 +95,11 @@ class NodeScript:
         self._process.stdin.flush()
 
     def rest(self) -> list[Any]:
+        """Wait for the script's end, and return the JSON values that it still prints."""
+        return [json.loads(line) for line in self.end().splitlines()]
+
+    def end(self) -> str:
         """Wait for the script's end, and return what it still prints."""
         out, said = self._process.communicate(timeout=SCRIPT_TIMEOUT)
         assert self._process.returncode == 0, said[-3000:]
-        return [json.loads(line) for line in out.splitlines()]
+        return out
