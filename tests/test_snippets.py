@@ -32,7 +32,7 @@ SECONDS = 20
 """That a block may take: a guard."""
 
 _BLOCK = re.compile(
-    r"^(?:[ ]*<!--\s*snippet:\s*(?P<mark>.*?)\s*-->[ ]*\n+)?(?P<indent>[ ]*)```python[^\n]*\n(?P<code>.*?)^(?P=indent)```",
+    r"^(?:[ ]*<!--\s*snippet:\s*(?P<mark>[^\n]*?)\s*-->[ ]*\n+)?(?P<indent>[ ]*)```python[^\n]*\n(?P<code>.*?)^(?P=indent)```",
     re.MULTILINE | re.DOTALL,
 )
 
