@@ -57,6 +57,18 @@ def test_a_view_admits(view: View, admitted: list[str]) -> None:
     assert [name for name in ALL if view.admits(record(name))] == admitted
 
 
+@pytest.mark.parametrize(
+    ("view", "admitted"),
+    [
+        (View(), ["r1", "r2", ""]),
+        (View(run="r1"), ["r1"]),
+        (View(run="r1", beside=True), ["r1", ""]),
+    ],
+)
+def test_a_view_of_a_run_may_have_what_stands_beside_it(view: View, admitted: list[str]) -> None:
+    assert [run for run in ("r1", "r2", "") if view.admits(record("order.shipped", run))] == admitted
+
+
 def test_equal_wishes_are_equal_views() -> None:
     one = parse_view(types=["text,reasoning", "image"], kinds=["delta"], run="r1")
     other = parse_view(

@@ -47,6 +47,8 @@ class View:
     """SSE: name the frames (`event:`)."""
     merge: bool = False
     """Merge adjacent deltas of one block while the reader is far behind. Not for protocols that fold."""
+    beside: bool = False
+    """With a run: also what the application says on the thread outside of any run."""
 
     @property
     def is_filtered(self) -> bool:
@@ -55,7 +57,7 @@ class View:
 
     def admits(self, record: Record) -> bool:
         """Tell whether a reader of this view gets `record`."""
-        if self.run and record.run != self.run:
+        if self.run and record.run != self.run and (record.run or not self.beside):
             return False
         name = record.type
         if name == "reasoning":

@@ -273,7 +273,7 @@ class _AGUI:
         if (await service.hub.locate(topic, cursor)).gap is not None:
             raise ProblemError(Problem(410, "gone", "what followed there is not kept any more"))
         exposure = exposure_of(known(request), service)
-        view = View("ag_ui", tuple(sorted(words.items())), exposure, run=record.run)
+        view = View("ag_ui", tuple(sorted(words.items())), exposure, run=record.run, beside=True)
         feed = await open_feed(
             service.hub,
             topic,
@@ -295,7 +295,7 @@ class _AGUI:
         if asked.state is not None:
             options["state"] = json.dumps(asked.state)
         exposure = exposure_of(known(asked.request), self._service)
-        return View("ag_ui", tuple(sorted(options.items())), exposure)
+        return View("ag_ui", tuple(sorted(options.items())), exposure, beside=True)
 
     async def capabilities(self, request: Request) -> Response:
         service = self._service

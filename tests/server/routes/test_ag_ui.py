@@ -293,6 +293,33 @@ async def test_who_comes_back_to_nothing_is_told_so() -> None:
     assert statuses == [404, 400, 400, 404, 400, 410]
 
 
+async def test_what_the_application_says_meanwhile_is_a_custom_event() -> None:
+    gate = anyio.Event()
+    app, _ = make_app([Say("so "), Wait(event=gate), Say("far")], "two")
+    entry = app.service.entry("a")
+    assert entry.agent is not None
+    events: list[list[Json]] = []
+
+    async def talk(http: httpx2.AsyncClient) -> None:
+        events.append(await ask(http, body("hi", protocolVersion="1.0"), watcher=Watcher()))
+
+    async with client(app) as http:
+        await entry.agent.emit("cart.changed", {"before": True}, thread="t1")
+        async with anyio.create_task_group() as group:
+            group.start_soon(talk, http)
+            tail = await app.service.engine.log.tail(app.service.topic("a", "t1"))
+            while not any(record.type == "text.delta" for record in tail.records):  # noqa: ASYNC110
+                await anyio.sleep(0.001)
+            await entry.agent.emit("cart.changed", {"items": [1, None]}, thread="t1")
+            gate.set()
+        events.append(await ask(http, body("more", run="c2", protocolVersion="1.0"), watcher=Watcher()))
+    await app.aclose()
+
+    told = [[e["value"] for e in one if e["type"] == "CUSTOM"] for one in events]
+    assert told == [[{"items": [1, None]}], []]
+    assert types(events[0])[0] == types(events[1])[0] == "RUN_STARTED"
+
+
 async def test_a_busy_thread_refuses_and_one_that_is_about_to_be_free_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

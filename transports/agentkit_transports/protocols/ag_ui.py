@@ -104,6 +104,8 @@ class _Fold(Blocks):
             return  # clients of before sub-agents see the call of one, and its result
         if self.state.has_ended and name not in ("run.started", "run.resumed"):
             return
+        if not self.run and not self.state.is_open:
+            return  # the application, before the run began
         handler = _HANDLERS.get(name)
         if handler is None:
             self.custom()
