@@ -1,11 +1,14 @@
 """Measure the engines beside their raw floors: CPU µs per event for appends of 16, and the time from append to delivery.
 
-`python bench/engines.py [--quick]`. Everything runs in one process on one loop, alternating, three rounds, medians. The floors do the
-least that any engine on the same store must: a writer thread that commits groups of 16 rows and acknowledges each; a pipeline of 16 XADD
-and an XREAD of them. A Redis server is started where there is one; its own CPU is not counted.
+`python bench/engines.py [--quick]`. Everything runs in one process on one loop. Cases alternate in short turns, for what else the machine
+does to fall on all of them; medians of the turns, and of the ratios within a turn. The floors do the least that any engine on the same
+store must: a writer thread that commits groups of 16 rows and acknowledges each; a pipeline of 16 XADD and an XREAD of them. Beside them
+stands aiosqlite as it is usually written, an INSERT and a commit per event; it is installed under `bench/.peers` when it is not there. A
+Redis server is started where there is one; its own CPU is not counted.
 """
 
 import asyncio
+import importlib
 import queue
 import shutil
 import socket
@@ -31,7 +34,11 @@ from agentkit.log import Cursor, Draft, Tail, Topic
 
 TICK = 16
 COUNT = 2_000 if "--quick" in sys.argv else 16_000
-ROUNDS = 1 if "--quick" in sys.argv else 3
+TURN = 800
+"""Events of one turn."""
+ROUNDS = 5 if "--quick" in sys.argv else 30
+PEERS = Path(__file__).parent / ".peers" / "aiosqlite"
+AIOSQLITE = "aiosqlite==0.22.1"
 TOPIC = Topic("", "bench", "main")
 DRAFTS: list[Draft] = draft_all(
     TOPIC, [TextDelta("run_0123456789abcdef", 1, 1.5e9, "run_0123456789abcdef.1.0", " hello")] * TICK
@@ -103,11 +110,45 @@ def redis_floor(url: str) -> Ticks:
     return ticks
 
 
+async def aiosqlite_ticks(path: Path) -> Ticks:
+    """An INSERT and a commit per event, each awaited: sixteen a tick."""
+    if not PEERS.is_dir():
+        words = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(PEERS), AIOSQLITE]
+        await asyncio.to_thread(subprocess.run, words, check=True)
+    sys.path.append(str(PEERS))
+    aiosqlite: Any = importlib.import_module("aiosqlite")
+    connection = await aiosqlite.connect(path)
+    connection.daemon = True
+    await connection.execute("PRAGMA journal_mode=WAL")
+    await connection.execute("PRAGMA synchronous=NORMAL")
+    await connection.execute(
+        "CREATE TABLE ev (run TEXT, seq INTEGER, body BLOB, PRIMARY KEY (run, seq)) WITHOUT ROWID"
+    )
+    seq = 0
+
+    async def ticks(count: int) -> None:
+        nonlocal seq
+        if count < 0:
+            await connection.close()
+        for _ in range(count):
+            for draft in DRAFTS:
+                await connection.execute("INSERT INTO ev VALUES (?, ?, ?)", ("run", seq, draft.body))
+                await connection.commit()
+                seq += 1
+
+    return ticks
+
+
 async def cpu(ticks: Ticks) -> float:
     """Return CPU µs per event, all threads of this process."""
     begun = time.process_time()
-    await ticks(COUNT // TICK)
-    return (time.process_time() - begun) / COUNT * 1e6
+    await ticks(TURN // TICK)
+    return (time.process_time() - begun) / TURN * 1e6
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    """Return the median of the ratios turn by turn."""
+    return statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
 
 
 async def latency(writer: Engine, reader: Engine) -> tuple[float, float]:
@@ -138,6 +179,8 @@ async def measure(folder: Path, url: str | None) -> None:
         SQLiteEngine(folder / "log.db", retention=KEEP),
     )
     cases: dict[str, Ticks] = {"sqlite floor": sqlite_floor(folder / "floor.db")}
+    peer = await aiosqlite_ticks(folder / "peer.db")
+    cases["aiosqlite"] = peer
     if url is not None:
         engines["redis"] = RedisEngine(url), RedisEngine(url)
         cases["redis floor"] = redis_floor(url)
@@ -151,11 +194,13 @@ async def measure(folder: Path, url: str | None) -> None:
             rounds[name].append(await cpu(ticks))
     costs = {name: statistics.median(each) for name, each in rounds.items()}
     for name in sorted(costs):
-        floor = costs.get(f"{name} floor")
+        floor = rounds.get(f"{name} floor")
         print(
             f"append, {TICK} a tick   {name:13s} {costs[name]:7.2f} µs CPU/event"
-            + (f"   x {costs[name] / floor:.2f} of its floor" if floor else "")
+            + (f"   x {ratio(rounds[name], floor):.2f} of its floor" if floor else "")
         )
+    print(f"aiosqlite costs x {ratio(rounds['aiosqlite'], rounds['sqlite']):.1f} of sqlite")
+    await peer(-1)
     for name, (writer, reader) in engines.items():
         for where, follower in (("here", writer), ("elsewhere", reader)):
             median, worst = await latency(writer, follower)
