@@ -105,8 +105,8 @@ def wanted_feed(request: Request, service: Service) -> tuple[View, Cursor, bool]
     place, field = (last, "last-event-id") if last else (query.get("after", ""), "after")
     try:
         cursor = Cursor.parse(place) if place else NOW
-    except WireError as error:
-        raise _malformed(field, str(error)) from None
+    except WireError:  # which quotes it; but people put tokens where none belongs
+        raise _malformed(field, "a cursor is <epoch>-<seq>, earliest or now") from None
     return view, cursor, bool(place)
 
 

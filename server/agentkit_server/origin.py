@@ -130,7 +130,7 @@ def add_headers(scope: Scope, settings: Settings, headers: list[tuple[bytes, byt
     present = {name.lower() for name, _ in headers}
     headers += [one for one in SECURE if one[0] not in present]
     headers += scope.get(HEADERS, ())
-    if not settings.allowed_origins:
+    if not settings.allowed_origins or b"access-control-allow-origin" in present:
         return
     headers.append((b"vary", b"Origin"))
     origins = [value for name, value in scope["headers"] if name == b"origin"]

@@ -281,8 +281,9 @@ class Session:
     def _sub(self, frame: SubFrame) -> list[Action]:
         try:
             after = Cursor.parse(frame.after) if frame.after else NOW
-        except WireError as error:
-            return self._broken(frame.rid, Problem(400, "malformed", str(error), "after"))
+        except WireError:  # which quotes it; but people put tokens where none belongs
+            said = "a cursor is <epoch>-<seq>, earliest or now"
+            return self._broken(frame.rid, Problem(400, "malformed", said, "after"))
         try:
             parse_view(types=frame.types, kinds=frame.kinds, run=frame.run)
         except WireError as error:
