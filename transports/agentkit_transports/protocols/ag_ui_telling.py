@@ -216,6 +216,10 @@ class Teller:
         self.say("TOOL_CALL_RESULT", {**result, "content": content, "role": "tool"}, **metadata)
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Made once: `json.dumps` would make one for each event."""
+
+
 def encode(value: object) -> bytes:
     """Return compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
