@@ -1,5 +1,6 @@
 """The AI SDK's stream: every legal run passes a strict reader, and the bytes depend on the records alone."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -420,6 +421,16 @@ def test_arguments_too_large_for_a_record_are_put_together_from_their_pieces() -
 
     (whole,) = [c for c in seen if c["type"] == "tool-input-available"]
     assert whole["input"] == {"text": "x" * 70_000}
+
+
+def test_arguments_of_half_a_surrogate_pair_and_of_great_depth_are_told() -> None:
+    deep = '{"a":' * 300 + "1" + "}" * 300
+
+    (half,) = [c for c in chunks(*call(raw='{"a":"\\ud83d"}')) if c["type"] == "tool-input-available"]
+    (nested,) = [c for c in chunks(*call(raw=deep)) if c["type"] == "tool-input-available"]
+
+    assert half["input"] == {"a": "\ufffd"}
+    assert json.dumps(nested["input"], separators=(",", ":")) == deep
 
 
 def test_progress_is_a_preliminary_output() -> None:

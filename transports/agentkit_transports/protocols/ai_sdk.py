@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pydantic_core import to_json
+
 from agentkit.content import JsonValue, valid_text
 from agentkit.log import Cursor, Gap, Record
 from agentkit.sse import encode_comment
@@ -116,5 +118,13 @@ def nothing_yet(message: str) -> bytes:
 
 
 def _frame(chunk: Mapping[str, JsonValue]) -> bytes:
-    text = json.dumps(chunk, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return b"data: %b\n\n" % valid_text(text).encode()
+    return b"data: %b\n\n" % _json(chunk)
+
+
+def _json(chunk: Mapping[str, JsonValue]) -> bytes:
+    """Return compact JSON. What pydantic refuses (half a surrogate pair from a model's arguments, great depth) the standard writer takes."""
+    try:
+        return to_json(chunk)
+    except ValueError:
+        text = json.dumps(chunk, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return valid_text(text).encode()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from pydantic_core import from_json
+
 from agentkit.content import JsonValue
 from agentkit.log import Record
 from agentkit_transports.protocols.ai_sdk_words import (
@@ -50,7 +52,7 @@ class Fold:
 
     def take(self, record: Record) -> None:
         """Tell a record. What this protocol has no word for is left out."""
-        body: Mapping[str, Any] = json.loads(record.body)
+        body = _read(record.body)
         data = body.get("data")
         if not isinstance(data, dict):
             return
@@ -419,6 +421,16 @@ class Fold:
 
     def _state_delta(self) -> None:
         self._pass("state-delta", self._data.get("operations"))
+
+
+def _read(body: bytes) -> Mapping[str, Any]:
+    """Return a record's body. It is JSON of ours; only what is nested very deep needs the standard reader."""
+    value: Mapping[str, Any]
+    try:
+        value = from_json(body)
+    except ValueError:
+        value = json.loads(body)
+    return value
 
 
 _TABLE: Final[dict[str, Callable[[Fold], None]]] = {
