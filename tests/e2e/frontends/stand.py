@@ -37,6 +37,15 @@ class Frontends:
 
         self._server.do(opening())
 
+    def cut(self) -> None:
+        """Break every stream, as a network does."""
+
+        async def cutting() -> None:
+            for connection in tuple(self.app.service.hub._connections):
+                connection.abort()
+
+        self._server.do(cutting())
+
     def look(self) -> tuple[int, int, int]:
         """Return how many tasks, connections and watched topics the server has."""
         return self._server.look()
