@@ -27,6 +27,7 @@ from agentkit_server.measured import MeasuredEngine
 from agentkit_server.metrics import Metrics
 from agentkit_server.origin import PROBES, add_headers, check_host, check_origin, preflight
 from agentkit_server.problems import response_of
+from agentkit_server.queries import hide_queries
 from agentkit_server.routes import ag_ui, ai_sdk, feeds, health, openai, page, runs, schemas, threads, tickets
 from agentkit_server.routes import metrics as metrics_route
 from agentkit_server.service import Service
@@ -191,6 +192,7 @@ def create_app(
         ConfigurationError: two agents of one name; a URL of no engine; impossible authentication in the environment.
         EngineError: the engine's file cannot be used.
     """
+    hide_queries()
     settings = settings or Settings()
     directory = agents if isinstance(agents, AgentDirectory) else AgentDirectory(agents)
     kept = open_engine(engine) if isinstance(engine, str) else engine or MemoryEngine()
