@@ -115,6 +115,24 @@ def test_a_reload_and_a_second_tab_resume_inside_a_reasoning_block(
     assert tab.locator("article").count() == 2
 
 
+def test_a_lost_network_is_made_good_when_the_reader_looks_again(
+    open_page: Open, frontends: Frontends, chat: str
+) -> None:
+    tab = open_page("held-reasoning", chat)
+    say(tab)
+    tab.wait_for_selector("details[open]:has-text('before')")
+    frontends.cut()
+    tab.wait_for_selector("main[data-status=error]")
+    tab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    tab.wait_for_selector("main[data-status=streaming] details[open]:has-text('before')")
+    frontends.open("held-reasoning")
+    until(tab, f"{READY} && document.body.textContent.includes('The end.')")
+
+    assert tab.locator("article").count() == 2
+    assert "before after" in (tab.locator("details").text_content() or "")
+    assert tab.locator("[role=alert]").count() == 0
+
+
 def test_stop_keeps_what_came_and_is_no_error(open_page: Open, chat: str) -> None:
     tab = open_page("cancelled", chat)
     say(tab)
