@@ -47,8 +47,12 @@ def agent_tool(
         async def save(messages: Sequence[Message]) -> None:
             """Keep nothing: the thread is the caller's, and gets the answer."""
 
+        asked = spec_of([Message.user(message)], {})
         spec = replace(
-            spec_of([Message.user(message)], {}),
+            asked,
+            tools={
+                name: tool for name, tool in asked.tools.items() if not tool.is_client
+            },  # nobody here could answer
             thread=context.thread,
             depth=context.depth + 1,
             on_approval="wait",

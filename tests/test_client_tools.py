@@ -193,3 +193,14 @@ async def test_a_whole_history_may_begin_a_thread() -> None:
     assert result.text == "three"
     assert list(model.requests[0].messages) == said
     assert (await agent.messages(thread="fresh"))[:4] == said
+
+
+async def test_an_agent_that_is_a_tool_offers_none_to_its_model() -> None:
+    inner = ScriptedModel("inside")
+    helper = Agent("helper", model=inner, tools=[locate, add], description="Helps.").as_tool()
+    model = ScriptedModel([Call("helper", {"message": "?"})], "outside")
+    with anyio.fail_after(5):
+        result = await generate_text(model=model, prompt="go", tools=[helper])
+
+    assert result.text == "outside"
+    assert [spec.name for spec in inner.requests[0].tools] == ["add"]

@@ -133,6 +133,9 @@ SCENARIOS: Sequence[Scenario] = (
     Scenario(
         "summary", [[Think("In short.", summary=True), Say("Done.")]], text="Done.", reasoning="In short."
     ),
+    Scenario(
+        "schema", [[Say('{"name":"Oslo","north":59.9}', pieces=3)]], text='{"name":"Oslo","north":59.9}'
+    ),
     Scenario("refused", [[Refuse("I will not.")]], refusal="I will not."),
     Scenario(
         "parallel-tools",

@@ -11,6 +11,7 @@ import pytest
 from e2e.frontends.scenarios import BY_NAME, SCENARIOS, SECRETS, Scenario
 from e2e.frontends.stand import Frontends
 from e2e.servers import until
+from pydantic import BaseModel
 
 pytestmark = [pytest.mark.e2e]
 
@@ -190,6 +191,27 @@ def test_a_client_that_leaves_stops_the_run(helper: bool, ai: openai.OpenAI, fro
         chunks.close()
 
     until(lambda: frontends.app.service.going == 0)
+
+
+@full
+def test_a_client_that_does_not_wait_for_its_object_stops_the_run(
+    ai: openai.OpenAI, frontends: Frontends
+) -> None:
+    with pytest.raises(openai.APITimeoutError):
+        ai.with_options(timeout=0.5).chat.completions.create(model="cancelled", messages=GO)
+
+    until(lambda: frontends.app.service.going == 0)
+
+
+@full
+def test_an_answer_of_a_schema_is_read_into_its_type(ai: openai.OpenAI) -> None:
+    class City(BaseModel):
+        name: str
+        north: float
+
+    done = ai.chat.completions.parse(model="schema", messages=GO, response_format=City)
+
+    assert done.choices[0].message.parsed == City(name="Oslo", north=59.9)
 
 
 @full

@@ -14,6 +14,7 @@ from agentkit.reasoning import ReasoningSetting
 from agentkit.testing import Call, Say, ScriptedModel, Think, Wait
 from agentkit.tool import tool
 from agentkit_server import Application, Settings, create_app
+from agentkit_server.auth_keys import APIKeys, new_key, parse_keys
 
 pytestmark = pytest.mark.anyio
 
@@ -362,6 +363,36 @@ async def test_errors_before_the_body_is_read_have_the_shape_too(app: Applicatio
     )
     error = unknown.json()["error"]
     assert (error["code"], error["param"]) == ("model_not_found", "model")
+
+
+async def test_who_is_not_known_learns_it_in_openais_shape() -> None:
+    key, line = new_key("ada")
+    model = ScriptedModel("yes", repeat=True)
+    app = create_app([Agent("echo", model=model)], settings=Settings(), auth=APIKeys(parse_keys(line)))
+    async with client(app) as http:
+        unknown = await http.post(CHAT, json=body())
+        listed = await http.get("/v1/models")
+        known = await http.post(CHAT, json=body(), headers={"authorization": f"Bearer {key}"})
+    await app.aclose()
+
+    assert (unknown.status_code, listed.status_code, known.status_code) == (401, 401, 200)
+    assert unknown.headers["www-authenticate"] == "Bearer"
+    assert unknown.json()["error"]["type"] == "authentication_error"
+
+
+async def test_an_owners_thread_is_not_anothers() -> None:
+    (one, line), (two, other) = new_key("ada"), new_key("bob")
+    model = ScriptedModel("yes", repeat=True)
+    auth = APIKeys(parse_keys(f"{line}\n{other}"))
+    app = create_app([Agent("echo", model=model)], settings=Settings(), auth=auth)
+    async with client(app) as http:
+        for key in (one, two):
+            await http.post(
+                CHAT, json=body(), headers={"authorization": f"Bearer {key}", "x-thread-id": "t1"}
+            )
+    await app.aclose()
+
+    assert [len(request.messages) for request in model.requests] == [1, 1]
 
 
 async def test_agents_are_models(app: Application) -> None:
