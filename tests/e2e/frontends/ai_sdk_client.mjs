@@ -1,6 +1,7 @@
 // Chats of the AI SDK, driven by commands: a JSON value a line on standard input, its answer a line on standard output.
 import { createInterface } from "node:readline";
 import { Chat } from "@ai-sdk/react";
+import * as five from "ai-5";
 import {
   DefaultChatTransport,
   asSchema,
@@ -11,7 +12,7 @@ import {
 } from "ai";
 
 const chats = new Map();
-const schema = asSchema(uiMessageChunkSchema);
+const NEW = { schema: asSchema(uiMessageChunkSchema), read: readUIMessageStream };
 
 const transport = ({ api, body }) =>
   new DefaultChatTransport({
@@ -23,9 +24,12 @@ const transport = ({ api, body }) =>
     }),
   });
 
+// SDK 5, which reads chunks by older and narrower schemas
+const FIVE = { schema: five.asSchema(five.uiMessageChunkSchema), read: five.readUIMessageStream };
+
 const user = (text) => ({ id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text }] });
 
-async function fold(stream) {
+async function fold(stream, { schema, read }) {
   const chunks = [];
   const wrong = [];
   const noted = stream.pipeThrough(
@@ -41,7 +45,7 @@ async function fold(stream) {
   let message = null;
   let error = null;
   try {
-    const messages = readUIMessageStream({ stream: noted, terminateOnError: true });
+    const messages = read({ stream: noted, terminateOnError: true });
     for await (const one of messages) message = structuredClone(one);
   } catch (failure) {
     error = String(failure.message);
@@ -64,19 +68,18 @@ const note = (held, promise) => {
 const commands = {
   // the transport alone, to the end
   async stream(command) {
-    const messages = command.messages ?? [user(command.text)];
-    return fold(
-      await transport(command).sendMessages({
-        chatId: command.chat,
-        messages,
-        trigger: "submit-message",
-        ...command.more,
-      }),
-    );
+    const isFive = command.sdk === 5;
+    const sender = isFive ? new five.DefaultChatTransport({ api: command.api }) : transport(command);
+    const stream = await sender.sendMessages({
+      chatId: command.chat,
+      messages: [user(command.text)],
+      trigger: "submit-message",
+    });
+    return fold(stream, isFive ? FIVE : NEW);
   },
   async reconnect(command) {
     const stream = await transport(command).reconnectToStream({ chatId: command.chat });
-    return stream === null ? null : fold(stream);
+    return stream === null ? null : fold(stream, NEW);
   },
   // a chat with its state, as useChat has it
   async open({ name, chat: id, messages, tools, ...more }) {

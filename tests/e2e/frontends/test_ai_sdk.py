@@ -1,4 +1,4 @@
-"""`ai` 7 and `@ai-sdk/react` against a real server, over the table of scenarios."""
+"""`ai` 7 and 5 and `@ai-sdk/react` against a real server, over the table of scenarios."""
 
 import json
 import uuid
@@ -88,12 +88,13 @@ def check_chunks(chunks: list[dict[str, Any]]) -> None:
     assert strict.last
 
 
+@pytest.mark.parametrize("sdk", [5, 7])
 @pytest.mark.parametrize("scenario", PLAYED, ids=[one.name for one in PLAYED])
 def test_a_scenario_is_the_message_that_the_table_says(
-    scenario: Scenario, frontends: Frontends, client: Client, chat: str
+    scenario: Scenario, sdk: int, frontends: Frontends, client: Client, chat: str
 ) -> None:
     api = f"{frontends.url}/v1/ai-sdk/{scenario.name}"
-    seen = client.ask("stream", api=api, chat=chat, text="go", body="whole")
+    seen = client.ask("stream", api=api, chat=chat, text="go", sdk=sdk)
     after = client.ask("reconnect", api=api, chat=chat)
     shown = httpx2.get(f"{api}/{chat}", trust_env=False).json()["messages"]
 
