@@ -19,12 +19,15 @@ from types import ModuleType
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from stand_in import StandIn
 
 import agentkit
 from agentkit import Agent
 from agentkit.testing import Call, ScriptedModel
+from agentkit_server import APIKeys, create_app
+from agentkit_server.auth_keys import new_key, parse_keys
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -55,8 +58,17 @@ def with_site() -> dict[str, Any]:
     return {}
 
 
+def with_guarded() -> dict[str, Any]:
+    """`app`: a server that asks who one is; `ann`: the header of somebody whom it knows."""
+    key, line = new_key("ann")
+    agent = Agent("planner", model=ScriptedModel("Hello.", repeat=True))
+    app = create_app([agent], auth=APIKeys(parse_keys(line)))
+    return {"app": app, "ann": {"Authorization": f"Bearer {key}"}, "httpx2": httpx2}
+
+
 PREPARED: Mapping[str, Callable[[], dict[str, Any]]] = {
     "agent": with_agent,
+    "guarded app": with_guarded,
     "deleting model": with_suspended,
     "a Django site": with_site,
 }
