@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Self
 
 _WHOLE = 1 << 60
@@ -40,6 +41,8 @@ class Link:
         self._faults = faults
         self._most = most
         self._stall_after = stall_after
+        self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -47,6 +50,12 @@ class Link:
     def url(self) -> str:
         """Where it serves."""
         return f"http://127.0.0.1:{self.port}"
+
+    def spoil(self, faults: int) -> None:
+        """Spoil the next connections, and cut those that are open: a browser would go on with them."""
+        self._faults = self.connections + faults
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self.cut_all)
 
     def cut_all(self) -> None:
         """Reset every connection now."""
@@ -75,7 +84,7 @@ class Link:
         finally:
             up.cancel()
             if spoilt and self._rng.random() < 0.5:
-                writer.close()  # a clean end at a wrong place; else a reset
+                writer.close()  # a clean end at a wrong place; else a reset, which takes what is on its way with it
             else:
                 writer.transport.abort()
             out.transport.abort()
@@ -96,7 +105,7 @@ class Link:
             if torn and self._rng.random() < 0.05:
                 await asyncio.sleep(0.002)
             if self._stall_after and self.connections == 1 and passed > self._stall_after:
-                await asyncio.sleep(30)
+                await self._over.wait()
         self.cuts += 1
 
     @asynccontextmanager
@@ -104,12 +113,13 @@ class Link:
         """Serve."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
+        self._loop = asyncio.get_running_loop()
         try:
             yield self
         finally:
             server.close()
-            for task in tuple(self._tasks):
-                task.cancel()
+            self._over.set()
+            self.cut_all()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
@@ -121,3 +131,26 @@ async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
     except ConnectionError:
         pass
+
+
+@contextmanager
+def linked(target: int, *, seed: int = 1, faults: int = 8, most: int = 3000) -> Iterator[Link]:
+    """A link in a thread, for tests that have no loop of their own."""
+    link = Link(target, rng=random.Random(seed), faults=faults, most=most)
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        async with link.open():
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="link")
+    thread.start()
+    assert ready.wait(5)
+    try:
+        yield link
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(5)
+        loop.close()
