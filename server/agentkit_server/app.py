@@ -6,10 +6,11 @@ in order is told in `ending`; `drain` and `aclose` are there for an owner that w
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
+from starlette.routing import BaseRoute, Match, Route, Router, WebSocketRoute
 
 from agentkit.agent import Agent
 from agentkit.engine import Engine
@@ -102,8 +103,19 @@ class Application:
                 return
         except (HTTPException, ProblemError) as error:
             response = response_of(error, scope)
+            if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+                response.headers["Allow"] = ", ".join(self._allowed(scope))
         add_headers(scope, self.service.settings, response.raw_headers)
         await response(scope, receive, send)
+
+    def _allowed(self, scope: Scope) -> list[str]:
+        """Return the methods of all routes of a path: the router knows those of the first."""
+        found = (
+            route.methods or set()
+            for route in self._router.routes
+            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE
+        )
+        return sorted(set[str]().union(*found))
 
     def _browsers_rules(self, scope: Scope) -> Response | None:
         """Let a request pass, or answer one that only asks what it may.

@@ -57,6 +57,21 @@ EMPTY: Final = Reply("Done.", is_empty=True)
 FEED: Final = Reply("A feed of server-sent events.", media_type="text/event-stream")
 WHOLE_NUMBER: Final[Mapping[str, JsonValue]] = {"type": "integer", "minimum": 1, "maximum": 999_999_999}
 
+RUN_ID: Final[Mapping[str, JsonValue]] = {
+    "type": "string",
+    "pattern": r"^([A-Za-z0-9][A-Za-z0-9_.~-]{0,127})?$",
+}
+CURSOR: Final[Mapping[str, JsonValue]] = {
+    "type": "string",
+    "pattern": r"^(earliest|now|[A-Za-z0-9]{1,40}-[0-9]{1,18})?$",
+}
+
+
+def names_of(pattern: str) -> Mapping[str, JsonValue]:
+    """Return the schema of up to 16 names with commas between."""
+    return {"type": "string", "pattern": f"^({pattern}(,{pattern}){{0,15}})?$"}
+
+
 LIMIT: Final = Parameter("limit", "Entries of the page, at most.", WHOLE_NUMBER)
 AFTER: Final = Parameter("after", "The last entry of the page before: its `next`.")
 IDEMPOTENCY: Final = Parameter(

@@ -4,20 +4,24 @@ A client speaks as the user: text, images, documents. Thinking, calls and provid
 """
 
 import base64
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
     TypeAdapter,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
 
 from agentkit.content import Block, DocumentBlock, ImageBlock, TextBlock
+from agentkit.reasoning import EFFORTS
 from agentkit_transports.problem import Problem, ProblemError
 
 MAX_BLOCKS = 64
@@ -28,12 +32,80 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+_TEXT: Final[JsonSchemaValue] = {"type": "string", "pattern": r"\S"}
+_BASE64: Final = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"
+
+
+def _block_schema(kind: str, required: list[str], **members: JsonSchemaValue) -> JsonSchemaValue:
+    return {
+        "type": "object",
+        "properties": {"type": {"const": kind}, **members},
+        "required": ["type", *required],
+        "additionalProperties": False,
+    }
+
+
+def _input_schema() -> JsonSchemaValue:
+    """Return what `read_input` takes, for the description of the API."""
+    kind: JsonSchemaValue = {"type": "string", "minLength": 1, "maxLength": 200}
+    data: JsonSchemaValue = {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
+    url: JsonSchemaValue = {"type": "string", "minLength": 1, "maxLength": 8192}
+    media = [
+        _block_schema(name, required, media_type=kind, **source, **more)
+        for name, more in (("image", {}), ("document", {"name": {"type": "string", "maxLength": 1024}}))
+        for source, required in (({"data": data}, ["data", "media_type"]), ({"url": url}, ["url"]))
+    ]
+    listed = {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MAX_BLOCKS,
+        "items": {"anyOf": [_block_schema("text", ["text"], text={"type": "string"}), *media]},
+        "contains": {"anyOf": [_block_schema("text", ["text"], text=_TEXT), *media]},
+    }
+    return {"description": "Text, or blocks of text, images and documents.", "anyOf": [_TEXT, listed]}
+
+
+_Input = Annotated[JsonValue, WithJsonSchema(_input_schema())]
+
+
+def _whole(value: Any) -> Any:
+    """Take `512.0` for 512: in JSON it is the same number."""
+    budget = value.get("budget") if isinstance(value, dict) else None
+    return {**value, "budget": int(budget)} if isinstance(budget, float) and budget.is_integer() else value
+
+
+_Reasoning = Annotated[
+    dict[str, JsonValue] | None,
+    BeforeValidator(_whole),
+    WithJsonSchema(
+        {
+            "description": "How much the model shall reason: an effort, or a budget of tokens.",
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"effort": {"enum": sorted(EFFORTS)}},
+                    "required": ["effort"],
+                    "additionalProperties": False,
+                },
+                {
+                    "type": "object",
+                    "properties": {"budget": {"type": "integer", "minimum": 0}},
+                    "required": ["budget"],
+                    "additionalProperties": False,
+                },
+                {"type": "null"},
+            ],
+        }
+    ),
+]
+
+
 class RunBody(_Strict):
     """`POST …/runs`."""
 
-    input: JsonValue
+    input: _Input
     """Text, or a list of blocks (see `read_input`)."""
-    reasoning: dict[str, JsonValue] | None = None
+    reasoning: _Reasoning = None
     """`{"effort": …}` or `{"budget": tokens}`."""
     on_disconnect: Literal["cancel", "continue"] = "continue"
     """What becomes of the run if a client that asked for its feed leaves."""
@@ -44,8 +116,8 @@ class RunBody(_Strict):
 class ChatBody(_Strict):
     """`POST …/chat`."""
 
-    message: JsonValue
-    reasoning: dict[str, JsonValue] | None = None
+    message: _Input
+    reasoning: _Reasoning = None
     on_busy: Literal["reject", "queue"] = "reject"
 
 
@@ -58,7 +130,7 @@ class CancelBody(_Strict):
 class SteerBody(_Strict):
     """`POST …/steer`."""
 
-    input: JsonValue
+    input: Annotated[JsonValue, WithJsonSchema(_TEXT)]
     """Text (see `read_text`)."""
 
 

@@ -10,7 +10,16 @@ from starlette.routing import Route
 
 from agentkit.errors import EngineError
 from agentkit_server.access import topic_of
-from agentkit_server.described import FEED, LAST_EVENT_ID, Description, Parameter, Reply
+from agentkit_server.described import (
+    CURSOR,
+    FEED,
+    LAST_EVENT_ID,
+    RUN_ID,
+    Description,
+    Parameter,
+    Reply,
+    names_of,
+)
 from agentkit_server.feed import FeedResponse, sent_away, wanted_feed
 from agentkit_server.problems import Endpoint
 from agentkit_server.service import THREAD, Service
@@ -25,12 +34,14 @@ EVENTS: Final = Description(
         204: Reply("The run has ended and nothing of it would follow: do not come back.", is_empty=True),
     },
     query=(
-        Parameter("after", "An id, `earliest` or `now` (the default)."),
+        Parameter("after", "An id, `earliest` or `now` (the default).", CURSOR),
         Parameter(
-            "types", "Types of events, `x` with all `x.…`; it may stand several times, or with commas."
+            "types",
+            "Types of events, `x` with all `x.…`; it may stand several times, or with commas.",
+            names_of("[a-z][a-z0-9_.-]{0,63}"),
         ),
-        Parameter("kinds", "Kinds of reasoning."),
-        Parameter("run", "Only this run's events; the feed ends with it."),
+        Parameter("kinds", "Kinds of reasoning.", names_of("(delta|summary|signature|state)")),
+        Parameter("run", "Only this run's events; the feed ends with it.", RUN_ID),
         Parameter("named", "0: without event names, so that `onmessage` gets all.", {"enum": ["0", "1"]}),
         Parameter("merge", "1: deltas may be merged for a reader far behind.", {"enum": ["0", "1"]}),
         Parameter("ticket", "A ticket, in the place of a header that browsers cannot send."),
