@@ -158,6 +158,20 @@ def read_said(body: RunAgentInput, thread: Thread) -> Said:
     return Said((*before, *([Message.user(said)] if said else [])), last, mark)
 
 
+def read_beside(said: Said) -> tuple[tuple[ToolResultBlock, ...], str]:
+    """Return what comes beside a person's answers: results of open calls, and what the user says to the run.
+
+    Raises:
+        ProblemError: 422, it is more than text.
+    """
+    results = tuple(block for block in said.input if isinstance(block, ToolResultBlock))
+    words = () if said.is_again else tuple(one for one in said.input if not isinstance(one, ToolResultBlock))
+    texts = [block.text for block in words if isinstance(block, TextBlock)]
+    if len(texts) < len(words):
+        raise _invalid("messages", "a run that goes on takes text only")
+    return results, "\n".join(texts)
+
+
 def _first_fresh(messages: Sequence[MessagePart], thread: Thread) -> int:
     """Return where the messages begin that were not sent before: behind the one that was read last, else behind the last answer."""
     known = [at for at, message in enumerate(messages) if message.id and message.id == thread.last]

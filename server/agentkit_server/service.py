@@ -234,6 +234,7 @@ class Service:
         approved: bool,
         reason: str = "",
         options: RunOptions | None = None,
+        steering: str = "",
     ) -> RunRecord:
         """Decide a call that waits for a person; the first decision stands. The outcome is an event.
 
@@ -244,6 +245,7 @@ class Service:
             approved: the decision.
             reason: told to the model where the call is denied.
             options: for a suspended run that goes on with this decision: what was said of it when it began.
+            steering: for such a run: what the user says beside it; it goes in before the model is asked again.
 
         Raises:
             ProblemError: 404, no such run, or no such approval of a suspended one.
@@ -267,6 +269,8 @@ class Service:
                 **(options or {}),
             )
             if resumed is not None:
+                if steering:
+                    resumed.steer(steering)
                 self._hold(resumed, topic.owner)
         return record
 

@@ -26,8 +26,8 @@ from agentkit_server.ag_ui_input import (
     RunAgentInput,
     Said,
     Thread,
+    read_beside,
     read_decisions,
-    read_results,
     read_said,
     read_tools,
 )
@@ -195,7 +195,7 @@ class _AGUI:
             given = rewind.question_of(messages, replaces) or given
         options = self._options(asked)
         if gone := rewind.taken_back(asked.records, replaces):
-            options["compact"] = lambda history: rewind.without(history, gone)
+            options["taken_back"] = gone
         return RunOrder(list(given), metadata=metadata, options=options)
 
     def _options(self, asked: _Asked) -> RunOptions:
@@ -231,19 +231,26 @@ class _AGUI:
         wanted = {approval_id(record.run, record.step, use.id) for use in record.pending}
         wanted -= record.decisions.keys()
         if wanted != {one.approval for one in decisions}:
-            said = f"resume: should answer exactly {', '.join(sorted(wanted)) or 'nothing'}"
-            raise ProblemError(Problem(422, "invalid", said, field="resume"))
+            wish = f"resume: should answer exactly {', '.join(sorted(wanted)) or 'nothing'}"
+            raise ProblemError(Problem(422, "invalid", wish, field="resume"))
         options = self._options(asked)
         messages = await service.engine.threads.messages(topic)
-        if results := read_results(asked.body, messages):
-            await service.engine.threads.extend(topic, [Message("tool", tuple(results), run=record.run)])
-        if asked.state is not None:  # tools find it where they found the one before
-            kept = replace(record, metadata={**record.metadata, "state": asked.state})
-            await service.engine.threads.put_run(topic, kept)
+        said = read_said(asked.body, _thread(messages, rewind.standing(asked.records)))
+        results, steering = read_beside(said)
+        if not await service.engine.threads.swap_run(topic, record, _renewed(record, asked.state, said)):
+            raise ProblemError(Problem(409, "not_suspended", "somebody else has decided", field="resume"))
+        if results:
+            await service.engine.threads.extend(topic, [Message("tool", results, run=record.run)])
         before = await service.hub.locate(topic, NOW)
         for one in decisions:
             await service.approve(
-                topic, record.run, one.approval, approved=one.approved, reason=one.reason, options=options
+                topic,
+                record.run,
+                one.approval,
+                approved=one.approved,
+                reason=one.reason,
+                options=options,
+                steering=steering,
             )
         view = replace(self._view(asked), run=record.run)
 
@@ -323,6 +330,16 @@ def _words(asked: _Asked) -> tuple[tuple[str, str], ...]:
     body = asked.body
     words = {"run": body.run_id, "version": body.protocol_version or "", "parent": body.parent_run_id or ""}
     return tuple((name, value) for name, value in words.items() if value)
+
+
+def _renewed(record: RunRecord, state: JsonValue, said: Said) -> RunRecord:
+    """Return what is kept of a run that goes on: its tools find the client's new state where they found the one before."""
+    metadata = dict(record.metadata)
+    if state is not None:
+        metadata["state"] = state
+    if said.last:
+        metadata[rewind.MESSAGE] = said.last
+    return replace(record, metadata=metadata)
 
 
 def _texts(value: JsonValue) -> list[tuple[str, str]]:

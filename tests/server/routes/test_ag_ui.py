@@ -121,6 +121,28 @@ async def test_a_denied_call_is_told_to_the_model() -> None:
     assert (result.status, "did not answer" in result.text) == ("denied", True)
 
 
+async def test_who_says_something_instead_of_an_answer_is_heard() -> None:
+    app, model = make_app([Call("risk", id="c")], "as you like", tools=[risk])
+    watcher = Watcher()
+    async with client(app) as http:
+        first = await ask(http, body("go", protocolVersion="1.0"), watcher=watcher)
+        [asked] = first[-1]["outcome"]["interrupts"]
+        answer = {"interruptId": asked["id"], "status": "cancelled"}
+        picture = {"type": "image", "source": {"type": "url", "value": "https://x.example/a.png"}}
+        seen = {"id": "p", "role": "user", "content": [picture]}
+        refused = await http.post("/v1/ag-ui/a", json={**body(run="c2", resume=[answer]), "messages": [seen]})
+        given = body("never mind, just talk", run="c2", protocolVersion="1.0", resume=[answer])
+        second = await ask(http, given, watcher=watcher)
+    kept = await history(app)
+    await app.aclose()
+
+    assert (refused.status_code, refused.json()["field"]) == (422, "messages")
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "tool", "user"]
+    assert model.requests[1].messages[-1].text == kept[-2].text == "never mind, just talk"
+    assert [e["value"]["text"] for e in second if e.get("name") == "run.steered"] == ["never mind, just talk"]
+    assert second[-1]["outcome"] == {"type": "success"}
+
+
 async def test_all_that_waits_must_be_answered() -> None:
     app, _ = make_app([Call("risk", id="c1"), Call("risk", id="c2")], "done", tools=[risk])
     async with client(app) as http:
