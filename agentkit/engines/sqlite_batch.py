@@ -17,8 +17,16 @@ MAX_SIZE: Final = 256 * 1024
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
+_SHIFT: Final = 36
+
+
+def key_of(topic: int, seq: int) -> int:
+    """Return the key of a row whose last record is `seq`: keys of one topic are in order, and lie between those of 0 and of the next topic's 0."""
+    return (topic << _SHIFT) + seq
+
+
 class Row(NamedTuple):
-    """As the table has it."""
+    """As the table has it, but for the key."""
 
     first: int
     last: int
@@ -41,21 +49,36 @@ def rows_of(records: Sequence[Record]) -> list[Row]:
 
 
 def _row(records: Sequence[Record]) -> Row:
-    heads = [(r.type, r.kind, r.run, r.block, r.time, len(r.body), int(r.terminal)) for r in records]
+    heads: list[tuple[str, str, str, str, int, list[float], list[int]]] = []
+    before: tuple[str, str, str, str, bool] | None = None
+    times: list[float] = []
+    sizes: list[int] = []
+    for record in records:  # neighbours mostly differ in time and size only
+        same = record.type, record.kind, record.run, record.block, record.terminal
+        if same != before:
+            before, times, sizes = same, [], []
+            heads.append((*same[:4], int(record.terminal), times, sizes))
+        times.append(record.time)
+        sizes.append(len(record.body))
     bodies = b"".join([record.body for record in records])
     return Row(records[0].seq, records[-1].seq, _encode(heads), bodies)
 
 
-def records_of(row: Row, epoch: str, after: int) -> Iterator[Record]:
+def records_of(first: int, heads: str, bodies: bytes, epoch: str, after: int) -> Iterator[Record]:
     """Yield a row's records with numbers above `after`."""
-    at, bodies = 0, row.bodies
-    for seq, (name, kind, run, block, time, size, terminal) in enumerate(json.loads(row.heads), row.first):
-        if seq > after:
-            yield Record(epoch, seq, name, kind, run, block, time, bodies[at : at + size], bool(terminal))
-        at += size
+    at, seq = 0, first
+    for name, kind, run, block, terminal, times, sizes in json.loads(heads):
+        for time, size in zip(times, sizes, strict=True):
+            if seq > after:
+                yield Record(epoch, seq, name, kind, run, block, time, bodies[at : at + size], bool(terminal))
+            at += size
+            seq += 1
 
 
 def entries_of(first: int, heads: str) -> Iterator[tuple[int, float, int]]:
     """Yield number, time and size of each record of a row that begins with `first`."""
-    for seq, (_, _, _, _, time, size, _) in enumerate(json.loads(heads), first):
-        yield seq, time, size
+    seq = first
+    for *_, times, sizes in json.loads(heads):
+        for time, size in zip(times, sizes, strict=True):
+            yield seq, time, size
+            seq += 1

@@ -60,11 +60,11 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             ) WITHOUT ROWID""",
     ),
     (
-        """CREATE TABLE batches (
-            topic INTEGER NOT NULL, last INTEGER NOT NULL, first INTEGER NOT NULL, heads TEXT NOT NULL, bodies BLOB NOT NULL,
-            PRIMARY KEY (topic, last)) WITHOUT ROWID""",
-        """INSERT INTO batches (topic, last, first, heads, bodies)
-            SELECT topic, seq, seq, json_array(json_array(type, kind, run, block, time, length(body), terminal)), body FROM records""",
+        # The key is topic * 2^36 + number of the last record. With a key of two columns a row of usual size would overflow its page.
+        "CREATE TABLE batches (key INTEGER PRIMARY KEY, first INTEGER NOT NULL, heads TEXT NOT NULL, bodies BLOB NOT NULL)",
+        """INSERT INTO batches (key, first, heads, bodies)
+            SELECT topic * 68719476736 + seq, seq, json_array(json_array(
+                type, kind, run, block, terminal, json_array(time), json_array(length(body)))), body FROM records""",
         "DROP TABLE records",
     ),
 )

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentkit.engines.retention import Retention
-from agentkit.engines.sqlite_batch import Row, entries_of, records_of, rows_of
+from agentkit.engines.sqlite_batch import entries_of, key_of, records_of, rows_of
 from agentkit.engines.stored import dump_run, end_of_lost, load_run
 from agentkit.errors import AppendRejected
 from agentkit.log import NOW, Cursor, Draft, Page, Record, Topic, locate
 
-_INSERT = "INSERT INTO batches (topic, first, last, heads, bodies) VALUES (?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO batches (key, first, heads, bodies) VALUES (?, ?, ?, ?)"
 PAGE_SIZE = 2 * 1024 * 1024
 """Bytes of bodies after which a page is full: who reads pages shares the process with others."""
 _STAMP = "(SELECT max(stamp) + 1 FROM topics)"
@@ -85,7 +85,9 @@ class Store:
         seq, size = row.head + len(drafts), row.bytes + sum([len(draft.body) for draft in drafts])
         records = [Record.of(draft, row.epoch, number) for number, draft in enumerate(drafts, row.head + 1)]
         for values in rows_of(records):
-            connection.execute(_INSERT, (row.id, *values))
+            connection.execute(
+                _INSERT, (key_of(row.id, values.last), values.first, values.heads, values.bodies)
+            )
         connection.execute(
             f"UPDATE topics SET head = ?, bytes = ?, updated = ?, stamp = {_STAMP} WHERE id = ?",  # noqa: S608 - no foreign text
             (seq, size, clock.time(), row.id),
@@ -150,7 +152,10 @@ class Store:
         (oldest,) = connection.execute(
             "SELECT min(first) FROM log_runs WHERE topic = ? AND NOT ended", (row.id,)
         ).fetchone()
-        rows = connection.execute("SELECT first, heads FROM batches WHERE topic = ? ORDER BY last", (row.id,))
+        rows = connection.execute(
+            "SELECT first, heads FROM batches WHERE key > ? AND key < ? ORDER BY key",
+            (key_of(row.id, 0), key_of(row.id + 1, 0)),
+        )
         gone = 0
 
         def entries() -> Iterator[tuple[int, float, int]]:
@@ -171,7 +176,9 @@ class Store:
         rows.close()
         if first is None:
             return
-        connection.execute("DELETE FROM batches WHERE topic = ? AND last < ?", (row.id, first))
+        connection.execute(
+            "DELETE FROM batches WHERE key > ? AND key < ?", (key_of(row.id, 0), key_of(row.id, first))
+        )
         connection.execute(
             "UPDATE topics SET first = ?, bytes = bytes - ? WHERE id = ?", (first, gone, row.id)
         )
@@ -192,15 +199,14 @@ class Store:
         if after == NOW or seq >= row.head:
             return Page([], Cursor(row.epoch, seq), row.head, gap)
         rows = connection.execute(
-            "SELECT first, last, heads, bodies FROM batches WHERE topic = ? AND last > ? ORDER BY last LIMIT ?",
-            (row.id, seq, limit),
+            "SELECT first, heads, bodies FROM batches WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
+            (key_of(row.id, seq), key_of(row.id + 1, 0), limit),
         )
         records: list[Record] = []
         size = 0
-        for values in rows:
-            found = Row(*values)
-            records += records_of(found, row.epoch, seq)
-            size += len(found.bodies)
+        for first, heads, bodies in rows:
+            records += records_of(first, heads, bodies, row.epoch, seq)
+            size += len(bodies)
             if len(records) >= limit or size >= PAGE_SIZE:
                 break
         rows.close()
@@ -210,7 +216,9 @@ class Store:
     def delete_log(self, connection: sqlite3.Connection, topic: Topic, epoch: str) -> None:
         """Erase a topic's records and begin a new epoch."""
         row = self.require(connection, topic)
-        connection.execute("DELETE FROM batches WHERE topic = ?", (row.id,))
+        connection.execute(
+            "DELETE FROM batches WHERE key > ? AND key < ?", (key_of(row.id, 0), key_of(row.id + 1, 0))
+        )
         connection.execute("DELETE FROM log_runs WHERE topic = ?", (row.id,))
         connection.execute(
             f"UPDATE topics SET epoch = ?, erased = ?, head = 0, first = 1, bytes = 0, stamp = {_STAMP} WHERE id = ?",  # noqa: S608

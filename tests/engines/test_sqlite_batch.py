@@ -29,7 +29,9 @@ def test_records_come_back_from_any_place(seed: int) -> None:
     rows = rows_of(records)
 
     for after in (0, 41, 100, 300):
-        found = [record for row in rows for record in records_of(row, "E", after)]
+        found = [
+            record for row in rows for record in records_of(row.first, row.heads, row.bodies, "E", after)
+        ]
         assert found == [record for record in records if record.seq > after]
     assert [entry for row in rows for entry in entries_of(row.first, row.heads)] == [
         (record.seq, record.time, len(record.body)) for record in records

@@ -166,7 +166,9 @@ async def test_a_file_of_an_older_schema_is_brought_up_to_date(
         sqlite_schema.set_up(path, busy_timeout=1)
     old = sqlite3.connect(path)
     old.execute(
-        "INSERT INTO topics (id, owner, agent, thread, epoch, head, bytes) VALUES (1, '', 'a', 'main', 'E', 2, 9)"
+        "INSERT INTO topics (id, owner, agent, thread, epoch, head, bytes, updated)"
+        " VALUES (1, '', 'a', 'main', 'E', 2, 9, ?)",
+        (time.time(),),
     )
     body = '{"x":"\u00e9"}'.encode()
     values = (1, 1, "x", "", "r", "b", 1.5, 0, b"{}"), (1, 2, "y", "k", "r", "", 2.5, 1, body)
