@@ -47,13 +47,16 @@ def _block_schema(kind: str, required: list[str], **members: JsonSchemaValue) ->
 
 def _input_schema() -> JsonSchemaValue:
     """Return what `read_input` takes, for the description of the API."""
-    kind: JsonSchemaValue = {"type": "string", "minLength": 1, "maxLength": 200}
+    kind: JsonSchemaValue = {"type": "string", "maxLength": 200}
     data: JsonSchemaValue = {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
     url: JsonSchemaValue = {"type": "string", "minLength": 1, "maxLength": 8192}
     media = [
-        _block_schema(name, required, media_type=kind, **source, **more)
+        _block_schema(name, required, **{"media_type": kind, **source, **more})
         for name, more in (("image", {}), ("document", {"name": {"type": "string", "maxLength": 1024}}))
-        for source, required in (({"data": data}, ["data", "media_type"]), ({"url": url}, ["url"]))
+        for source, required in (
+            ({"data": data, "media_type": {**kind, "minLength": 1}}, ["data", "media_type"]),
+            ({"url": url}, ["url"]),
+        )
     ]
     listed = {
         "type": "array",
