@@ -351,13 +351,17 @@ async def test_approval_may_depend_on_the_arguments() -> None:
     assert [await pay.needs_approval({"amount": amount}) for amount in (1, 1000)] == [False, True]
 
 
+def greet(name: str) -> str:
+    return name
+
+
 @pytest.mark.parametrize(
     "make",
     [
         pytest.param(lambda: tool(lambda x: x), id="no annotation and no name"),
-        pytest.param(lambda: tool(name="a b")(survey.function), id="name"),
-        pytest.param(lambda: tool(timeout=0)(survey.function), id="timeout"),
-        pytest.param(lambda: tool(max_concurrency=0)(survey.function), id="concurrency"),
+        pytest.param(lambda: tool(name="a b")(greet), id="name"),
+        pytest.param(lambda: tool(timeout=0)(greet), id="timeout"),
+        pytest.param(lambda: tool(max_concurrency=0)(greet), id="concurrency"),
         pytest.param(lambda: by_name([survey, survey]), id="twice"),
         pytest.param(lambda: by_name([3]), id="no tool"),  # type: ignore[list-item]  # that is the point
     ],

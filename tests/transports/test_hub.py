@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -255,6 +255,8 @@ async def test_an_encoder_that_breaks_ends_its_own_readers_only(
 
 class Connection:
     """Goes when it is told, or does not."""
+
+    transport: ClassVar[str] = "sse"
 
     def __init__(self, hub: Hub, *, is_polite: bool = True) -> None:
         self.hub = hub
