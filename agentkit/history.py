@@ -3,7 +3,7 @@
 Pure: values and one protocol. What a model may be sent of a thread is `repair`'s matter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -49,6 +49,22 @@ def check_messages(messages: Sequence[Message]) -> None:
         for block in message.content:
             if not isinstance(block, allowed):
                 raise ConfigurationError(f"a message of role {message.role} cannot hold {quote(block)}")
+
+
+def without(messages: Sequence[Message], runs: Collection[str]) -> list[Message]:
+    """Return a thread's messages without those of some runs, nor what the user had said to begin them."""
+    out: list[Message] = []
+    place = 0
+    while place < len(messages):
+        run = messages[place].run
+        if run not in runs:
+            out.append(messages[place])
+            place += 1
+            continue
+        while out and out[-1].role == "user" and not out[-1].run:
+            out.pop()
+        place = 1 + max(number for number, one in enumerate(messages) if one.run == run)
+    return out
 
 
 RunStatus: TypeAlias = Literal["queued", "running", "suspended", "finished", "failed", "cancelled"]

@@ -4,7 +4,7 @@ Pure. It does not know what an option does; what has a parser of its own (`reaso
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from agentkit.errors import ConfigurationError, quote
@@ -44,6 +44,14 @@ def _are_texts(value: object) -> bool:
         isinstance(value, Sequence)
         and not isinstance(value, str)
         and all(isinstance(one, str) and one for one in value)
+    )
+
+
+def _are_ids(value: object) -> bool:
+    return (
+        isinstance(value, Collection)
+        and not isinstance(value, str)
+        and all(isinstance(one, str) for one in value)
     )
 
 
@@ -89,6 +97,7 @@ _ALLOWED: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "stop_when": (_are_functions, "a function of the steps so far, or several"),
     "hooks": (lambda value: isinstance(value, Hooks), "a Hooks object"),
     "compact": (lambda value: value is None or callable(value), "a function of the messages or None"),
+    "taken_back": (_are_ids, "a set of runs' ids"),
     "observers": (_are_observers, "a list of Observer objects"),
     "on_approval": (lambda value: value in ("wait", "suspend"), "wait or suspend"),
     "metadata": (_is_json_object, "a mapping of JSON data"),

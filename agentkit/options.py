@@ -3,7 +3,7 @@
 It turns what a caller wrote into a `RunSpec`, with a clear error for what is impossible.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -60,6 +60,8 @@ class RunOptions(TypedDict, total=False):
     """Makes a long history shorter before it is sent."""
     on_approval: Literal["wait", "suspend"]
     """Whether a run waits here for a person, or is suspended to the thread store and resumed later."""
+    taken_back: Collection[str]
+    """Ids of the thread's runs that the model is not shown any more, nor what began them: an answer is made again. They stay in the thread."""
     observers: Sequence[Observer]
     """Who counts, logs or traces the run (see `agentkit.observe`); its sub-agents' runs too."""
     metadata: Mapping[str, JsonValue]
@@ -121,6 +123,7 @@ def make_spec(
         thread,
         dict(options.get("metadata", {})),
         foreign=options.get("foreign", "drop"),
+        taken_back=frozenset(options.get("taken_back", ())),
         observers=tuple(options.get("observers", ())),
         tool_choice=options.get("tool_choice", "auto"),
         stop=tuple(options.get("stop", ())),

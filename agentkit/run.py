@@ -38,6 +38,7 @@ from agentkit.events import (
     StepFinished,
     ToolResult,
 )
+from agentkit.history import without
 from agentkit.hooks import StepContext, StepControl, ask
 from agentkit.limits import StepResult, first_met
 from agentkit.model_step import ModelStep
@@ -218,7 +219,7 @@ class Run:
         spec = self.spec
         await anyio.lowlevel.checkpoint_if_cancelled()
         if self._prepare is not None:
-            self._history = list(await self._prepare())
+            self._history = without(await self._prepare(), spec.taken_back)
             await anyio.lowlevel.checkpoint_if_cancelled()
         self._history += spec.messages
         now = clock.time()

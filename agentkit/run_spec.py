@@ -4,7 +4,7 @@ Values only; the loop is in `run`.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -80,6 +80,8 @@ class RunSpec:
     """What a suspended run had said before."""
     foreign: Literal["drop", "raise"] = "drop"
     """What becomes of replay state that another model made; see `ModelRequest.foreign`."""
+    taken_back: Collection[str] = ()
+    """Runs of the thread that models do not see any more."""
     owner: str = ""
     observers: Sequence[Observer] = ()
     """Who counts, logs or traces the run; those of a run's sub-agents are its own."""
