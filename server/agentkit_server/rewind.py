@@ -4,7 +4,7 @@ Pure. A run's metadata names the run whose place it takes; from there on the thr
 deleted, and readers of the thread still see it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from agentkit.content import Message
@@ -42,23 +42,6 @@ def taken_back(records: Sequence[RunRecord], replaces: str = "") -> set[str]:
 def answered_by(records: Sequence[RunRecord], message: str) -> str:
     """Return the run that answers a client's message, "" where none is known to."""
     return next((one.run for one in standing(records) if one.metadata.get(MESSAGE) == message), "")
-
-
-def without(messages: Sequence[Message], runs: Collection[str]) -> list[Message]:
-    """Return the messages without those of some runs, nor what the user had said to begin them."""
-    out: list[Message] = []
-    place = 0
-    while place < len(messages):
-        if messages[place].run not in runs:
-            out.append(messages[place])
-            place += 1
-            continue
-        run = messages[place].run
-        while out and out[-1].role == "user" and not out[-1].run:
-            out.pop()
-        last = max(number for number, one in enumerate(messages) if one.run == run)
-        place = last + 1
-    return out
 
 
 def question_of(messages: Sequence[Message], run: str) -> list[Message]:

@@ -18,9 +18,9 @@ from agentkit.content import (
     ToolUseBlock,
     plain,
 )
-from agentkit.history import RunRecord
+from agentkit.history import RunRecord, without
 from agentkit.repair import parsed_input
-from agentkit_server.rewind import CONTINUES, MESSAGE, standing, taken_back, without
+from agentkit_server.rewind import CONTINUES, MESSAGE, standing, taken_back
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.protocols.ai_sdk_words import output_of
 

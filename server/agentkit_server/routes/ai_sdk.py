@@ -185,9 +185,8 @@ class _Chats:
         options = RunOptions()
         if self._service.settings.ai_sdk >= 6:
             options["on_approval"] = "suspend"  # the client answers by its next request: this one has to end
-        gone = rewind.taken_back(records, replaces)
-        if gone:
-            options["compact"] = lambda messages: rewind.without(messages, gone)
+        if gone := rewind.taken_back(records, replaces):
+            options["taken_back"] = gone
         return options
 
     # a run that waits for the client
