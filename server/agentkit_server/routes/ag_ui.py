@@ -152,6 +152,10 @@ class _AGUI:
                     Problem(422, "invalid", "messages: no message of the user to answer", field="messages")
                 )
             return self._show(asked, messages)
+        for waiting in [one for one in asked.records if one.status == "suspended"]:
+            await service.cancel(
+                topic, waiting.run, "the user went on without it"
+            )  # its answer would have no place
         order = self._order(asked, said, messages)
         view = self._view(asked)
 

@@ -143,6 +143,18 @@ async def test_who_says_something_instead_of_an_answer_is_heard() -> None:
     assert second[-1]["outcome"] == {"type": "success"}
 
 
+async def test_who_asks_something_else_leaves_a_waiting_run_behind() -> None:
+    app, _ = make_app([Call("risk", id="c")], "something else", tools=[risk])
+    async with client(app) as http:
+        await ask(http, body("go"))
+        second = await ask(http, body("something else", run="c2"))
+    runs = await app.service.engine.threads.runs(app.service.topic("a", "t1"))
+    await app.aclose()
+
+    assert second[-1]["type"] == "RUN_FINISHED"
+    assert [run.status for run in runs] == ["cancelled", "finished"]
+
+
 async def test_all_that_waits_must_be_answered() -> None:
     app, _ = make_app([Call("risk", id="c1"), Call("risk", id="c2")], "done", tools=[risk])
     async with client(app) as http:
