@@ -107,9 +107,19 @@ async def test_a_link_that_is_silent_is_given_up(server: Running, thread: str, t
     assert broken == await whole(server, thread, run)
 
 
+FULL = pytest.mark.full
+
+
 @pytest.mark.faults
-@pytest.mark.parametrize("transport", BOTH)
-@pytest.mark.parametrize("kept", [True, False], ids=["file", "memory"])
+@pytest.mark.parametrize(
+    ("kept", "transport"),
+    [
+        pytest.param(True, "sse", id="file-sse"),
+        pytest.param(False, "websocket", id="memory-websocket"),
+        pytest.param(True, "websocket", id="file-websocket", marks=FULL),
+        pytest.param(False, "sse", id="memory-sse", marks=FULL),
+    ],
+)
 async def test_a_restart_goes_on_where_the_log_is_kept_and_is_told_where_not(
     tmp_path: Path, transport: Transport, kept: bool
 ) -> None:
