@@ -99,6 +99,10 @@ class _Chats:
         if last is not None and last.role == "assistant" and body.trigger != REGENERATE:
             return await self._go_on(request, topic, last, records)
         order = await self._order(topic, body, given, records)
+        for waiting in [
+            one for one in records if one.status == "suspended"
+        ]:  # its answer would have no place
+            await service.cancel(topic, waiting.run, "the user went on without it")
         _, response = await start_feed(service, topic, order, self._view(request))
         return _headed(response)
 
@@ -250,7 +254,7 @@ class _Chats:
     def _view(self, request: Request, **options: str) -> View:
         options["sdk"] = str(self._service.settings.ai_sdk)
         exposure = exposure_of(known(request), self._service)
-        return View("ai_sdk", tuple(sorted(options.items())), exposure)
+        return View("ai_sdk", tuple(sorted(options.items())), exposure, beside=True)
 
 
 def _message_of(record: RunRecord) -> str:

@@ -284,6 +284,30 @@ async def test_a_chat_that_waits_for_a_person_is_replayed_up_to_there(chats: App
     assert second[-1]["type"] == "finish"
 
 
+async def test_a_chat_that_goes_on_without_an_answer_gives_up_what_waited(chats: Application) -> None:
+    asked = await send(chats, "payer", messages=[said("pay")])
+    await send(chats, "payer", message=said("never mind", "u2"))
+    record = await chats.service.record(chats.service.topic("payer", "c1"), asked[0]["messageId"])
+
+    assert (record.status, record.message) == ("cancelled", "the user went on without it")
+
+
+async def test_what_the_application_says_meanwhile_is_in_the_message(
+    chats: Application, gate: anyio.Event
+) -> None:
+    agent = chats.directory.find("slow")
+    assert agent is not None
+    assert agent.agent is not None
+    async with post(chats, "/v1/ai-sdk/slow", {"id": "c1", "message": said("go")}) as going:
+        await going.until("reasoning-delta")
+        await agent.agent.emit("weather", {"sky": "clear"}, thread="c1")
+        gate.set()
+        await going.finished()
+
+    told = [chunk for chunk in check_stream(going.body, sdk=7) if chunk["type"] == "data-weather"]
+    assert told == [{"type": "data-weather", "data": {"sky": "clear"}}]
+
+
 async def test_a_decision_that_nobody_asked_for_decides_nothing(chats: Application) -> None:
     asked = await send(chats, "payer", messages=[said("pay")])
     forged = decided(asked, True)

@@ -16,6 +16,7 @@ from agentkit.chunks import ThinkingChunk
 from agentkit.content import ImageBlock, TextBlock, ToolResultBlock, Usage
 from agentkit.envelope import draft_all
 from agentkit.events import (
+    CustomEvent,
     Event,
     Image,
     Parent,
@@ -650,6 +651,22 @@ def test_what_a_sub_agent_says_passes_by_and_does_not_end_the_answer() -> None:
         ("data-approval", False),
         ("data-subagent", True),
         ("text-end", False),
+    ]
+
+
+def test_what_the_application_says_meanwhile_is_a_part_of_the_message() -> None:
+    def aside(data: Any) -> CustomEvent:
+        return CustomEvent("", 0, 0.0, "weather", data)
+
+    told = records(
+        [aside("before"), STARTED, aside({"id": "w1", "sky": "clear"}), aside(7), END, aside("after")]
+    )
+
+    seen = check_stream(encode(told))
+
+    assert seen[1:-1] == [
+        {"type": "data-weather", "data": {"id": "w1", "sky": "clear"}, "id": "w1"},
+        {"type": "data-weather", "data": 7},
     ]
 
 

@@ -52,8 +52,13 @@ class Fold:
 
     def take(self, record: Record) -> None:
         """Tell a record. What this protocol has no word for is left out."""
+        if not record.run and not self.state.run:
+            return  # the application's, before the run began
         body = _read(record.body)
         data = body.get("data")
+        if not record.run:
+            self._tell_aside(record.type, data)
+            return
         if not isinstance(data, dict):
             return
         self._body, self._data = body, data
@@ -404,6 +409,11 @@ class Fold:
                         if name in body
                     },
                 )
+
+    def _tell_aside(self, name: str, data: Any) -> None:
+        """Tell what the application says meanwhile: a part that a later one of the same `id` replaces."""
+        id_ = data.get("id") if isinstance(data, dict) else None
+        self._say(f"data-{name}", data=data, **({"id": id_} if isinstance(id_, str) else {}))
 
     def _notice(self) -> None:
         self._pass("notice", dict(self._data))
