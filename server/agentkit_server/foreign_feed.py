@@ -40,7 +40,8 @@ async def start_feed(
     """
     before = await service.hub.locate(topic, NOW)
     started = await service.start(topic, order)
-    feed = await _feed(service, topic, started.run, view, before.cursor if started.fresh else EARLIEST)
+    place = before.cursor if started.fresh else EARLIEST
+    feed = await _feed(service, topic, started.run, view, place, is_beginning=started.fresh)
 
     async def leave() -> None:
         if on_leave is not None:
@@ -100,9 +101,17 @@ async def cancel_on_leave(service: Service, topic: Topic, started: Started) -> N
         await service.cancel(topic, started.run, "the client left")
 
 
-async def _feed(service: Service, topic: Topic, run: str, view: View, cursor: Cursor) -> SSEFeed:
+async def _feed(
+    service: Service, topic: Topic, run: str, view: View, cursor: Cursor, *, is_beginning: bool = False
+) -> SSEFeed:
     feed = await open_feed(
-        service.hub, topic, replace(view, run=run), cursor, given=False, has_ended=service.end_of(topic, run)
+        service.hub,
+        topic,
+        replace(view, run=run),
+        cursor,
+        given=False,
+        has_ended=service.end_of(topic, run),
+        is_beginning=is_beginning or cursor == EARLIEST,
     )
     assert feed is not None  # no cursor was given by the client
     return feed

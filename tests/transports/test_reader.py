@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -403,6 +404,27 @@ async def test_a_protocol_that_folds_is_resumed_in_the_middle_of_its_run(
     }
     assert steps == [6, 7]
     assert [one.reasons for one in ends] == [["ended"]] * 6
+
+
+async def test_a_fold_that_begins_with_its_run_reads_nothing_that_was_before(
+    hub: Hub,
+    log: Any,
+    topic: Topic,
+    make_draft: MakeDraft,
+    make_outlet: Any,
+    settled: Settled,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PROTOCOLS, "counting", lambda _topic, _view: Counting([]))
+    log.put(*[make_draft(run="r0") for _ in range(5)])
+    start = replace(await hub.locate(topic, NOW), is_beginning=True)
+    outlet, ends = make_outlet(), Ends()
+    hub.attach(start, View("counting", run="r1"), outlet, ends)
+
+    log.put(make_draft(), make_draft("run.finished", terminal=True))
+    await settled(60)
+
+    assert (outlet.data, ends.reasons, log.reads) == (b"6:0 7:1 end", ["ended"], [])
 
 
 async def test_a_protocol_may_end_its_feed_before_the_run_has_ended(

@@ -40,6 +40,8 @@ class Start:
     """Behind the gap: the first record that is sent follows it."""
     resumed: bool
     """True where an id was given and everything after it can be had."""
+    is_beginning: bool = False
+    """True where nothing of the view's run stands before the place: a protocol that folds begins there, and reads nothing again."""
 
 
 @dataclass(slots=True)
@@ -172,7 +174,14 @@ class Hub:
         fanout = self._fanouts.get(start.topic)
         if fanout is None:
             fanout = self._fanouts[start.topic] = Fanout(start.topic, start.tail, self._shared, self._forget)
-        reader = Reader(fanout.group(view), start.cursor, outlet, on_end, has_ended=has_ended)
+        reader = Reader(
+            fanout.group(view),
+            start.cursor,
+            outlet,
+            on_end,
+            has_ended=has_ended,
+            is_beginning=start.is_beginning,
+        )
         self._schedule(reader)
         return reader
 

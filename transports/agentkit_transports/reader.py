@@ -98,6 +98,7 @@ class Reader:
         on_end: Callable[[EndReason], None],
         *,
         has_ended: bool,
+        is_beginning: bool = False,
     ) -> None:
         """Begin to read.
 
@@ -107,6 +108,7 @@ class Reader:
             outlet: where to.
             on_end: called once, unless `close` came first.
             has_ended: the view's run is known to be over: at the log's end, nothing more is awaited.
+            is_beginning: nothing of the view's run stands before the place.
         """
         self._group = group
         self.frames = group.frames
@@ -118,7 +120,7 @@ class Reader:
         self.told = cursor.seq
         """The last place that its client was told."""
         encoder = self.frames.encoder
-        self.state: object = _UNKNOWN if encoder.folds else encoder.start()
+        self.state: object = _UNKNOWN if encoder.folds and not is_beginning else encoder.start()
         self.is_live = False
         """True while the flush writes to it."""
         self.is_closed = False

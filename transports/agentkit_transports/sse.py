@@ -29,6 +29,7 @@ socket routes are best reached by a small ASGI function in front of the Starlett
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
 from agentkit.log import Cursor, EventLog, Topic
@@ -52,6 +53,7 @@ async def open_feed(
     *,
     given: bool,
     has_ended: Callable[[], Awaitable[bool]] | None = None,
+    is_beginning: bool = False,
 ) -> "SSEFeed | None":
     """Return the feed, or None for an answer of 204: a cursor was given, the run has ended, and nothing of it would follow.
 
@@ -63,6 +65,7 @@ async def open_feed(
         given: True where the client named the cursor, False where it is a default.
         has_ended: for a view of one run: tells whether it has ended. It is asked after the cursor was pinned, so a run that ends in
             between is seen. None for other views.
+        is_beginning: nothing of the view's run stands before the cursor.
 
     Raises:
         EngineError: the log cannot be reached.
@@ -71,7 +74,7 @@ async def open_feed(
     is_over = bool(view.run) and has_ended is not None and await has_ended()
     if is_over and given and start.gap is None and not await _follows(hub.log, topic, view, start.cursor):
         return None
-    return SSEFeed(hub, start, view, has_ended=is_over)
+    return SSEFeed(hub, replace(start, is_beginning=is_beginning), view, has_ended=is_over)
 
 
 async def _follows(log: EventLog, topic: Topic, view: View, cursor: Cursor) -> bool:
