@@ -73,7 +73,9 @@ class Backend:
         self.stay.entered.append(identity)
         return self.stay
 
-    async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> Topic:
+    async def authorize(
+        self, identity: Identity, action: Action, agent: str, thread: str, run: str = ""
+    ) -> Topic:
         self.asked.append((identity, action, agent, thread))
         if self.error is not None:
             raise self.error

@@ -131,7 +131,7 @@ async def identify_token(token: str, service: Service) -> Identity:
     """
     if token.startswith(TICKET):
         identity = await service.tickets.open_socket(token)
-        if identity is None:
+        if identity is None or _is_left_over(identity, service):
             raise unauthenticated()
         return identity
     scope = {"type": "websocket", "path": "/", "query_string": b"", "headers": []}
@@ -156,9 +156,14 @@ async def _identify(request: HTTPConnection, service: Service) -> Identity:
                 demand_origin(request.scope, service.settings)
     if identity is None:
         identity = await service.auth.authenticate(request)
-    if identity is None or is_expired(identity, service):
+    if identity is None or is_expired(identity, service) or _is_left_over(identity, service):
         raise unauthenticated()
     return identity
+
+
+def _is_left_over(identity: Identity, service: Service) -> bool:
+    """Tell whether somebody comes with a ticket or cookie from before people were asked who they are."""
+    return identity.is_anyone and not service.auth.is_open
 
 
 async def _by_ticket(request: HTTPConnection, service: Service) -> Identity | None:

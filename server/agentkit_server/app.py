@@ -16,6 +16,7 @@ from agentkit.agent import Agent
 from agentkit.engine import Engine
 from agentkit.engines.memory import MemoryEngine
 from agentkit.engines.url import open_engine
+from agentkit.errors import ConfigurationError
 from agentkit.model import close_models
 from agentkit.observe import Observer
 from agentkit.redaction import Redact
@@ -180,6 +181,19 @@ def limits_of(settings: Settings) -> SessionLimits:
     )
 
 
+def _refuse_exposed(directory: AgentDirectory) -> None:
+    """Let no agent write signatures and provider state where anybody may read them.
+
+    Raises:
+        ConfigurationError: one does.
+    """
+    for entry in directory:
+        if entry.agent is not None and entry.agent.expose_provider_state:
+            raise ConfigurationError(
+                f"the agent {entry.name!r} has expose_provider_state, and nobody is asked who they are: give create_app an auth"
+            )
+
+
 def create_app(
     agents: Iterable[Agent] | AgentDirectory,
     *,
@@ -201,12 +215,16 @@ def create_app(
         redact: asked of every event before the log and the watchers get it, after the agents' own (see `agentkit.redaction`).
 
     Raises:
-        ConfigurationError: two agents of one name; a URL of no engine; impossible authentication in the environment.
+        ConfigurationError: two agents of one name; a URL of no engine; impossible authentication in the environment; an agent that
+            exposes provider state to anybody.
         EngineError: the engine's file cannot be used.
     """
     hide_queries()
     settings = settings or Settings()
+    auth = auth or auth_from_environment()
     directory = agents if isinstance(agents, AgentDirectory) else AgentDirectory(agents)
+    if auth.is_open:
+        _refuse_exposed(directory)
     kept = open_engine(engine) if isinstance(engine, str) else engine or MemoryEngine()
     measured, metrics = MeasuredEngine(kept), Metrics()
     directory.bind(measured, observers=(*observers, metrics), redact=redact)
@@ -225,7 +243,7 @@ def create_app(
         measured,
         hub,
         settings,
-        auth=auth or auth_from_environment(),
+        auth=auth,
         observers=observers,
         redact=redact,
     )

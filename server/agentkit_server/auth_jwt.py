@@ -5,6 +5,7 @@ Which algorithms, which key, for whom and by whom is the operator's word; header
 """
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -30,6 +31,14 @@ MAX_TOKEN: Final = 8192
 """Characters of a token: what a socket's hello may hold, and far more than providers make."""
 MIN_SECRET: Final = 32
 """Bytes of a shared secret (RFC 7518 section 3.2, for HS256): shorter ones are found by trying."""
+
+
+FETCHERS: Final = 4
+"""Threads at once that ask the issuer: tokens with made-up key ids must not take the threads that tools and engines need."""
+KEY_AGE: Final = 300.0
+"""Seconds that a key of the issuer is taken before it is looked for again."""
+MAX_KEYS: Final = 64
+"""Keys of one issuer: it has a few."""
 
 
 class JWTAuth(Auth):
@@ -87,6 +96,9 @@ class JWTAuth(Auth):
         self._issuer = issuer
         self._key = key
         self._keys = jwt.PyJWKClient(jwks_url, timeout=timeout) if jwks_url else None
+        self._found: dict[str, tuple[float, Any]] = {}
+        """Keys of the issuer by their ids, and until when they are taken."""
+        self._fetchers: anyio.CapacityLimiter | None = None
         self._leeway = leeway
         self._claims = (owner_claim, rights_claim, agents_claim, exposure_claim)
 
@@ -122,7 +134,19 @@ class JWTAuth(Auth):
         header = jwt.get_unverified_header(token)
         if header.get("alg") not in self._algorithms:
             raise jwt.InvalidAlgorithmError
-        return (await anyio.to_thread.run_sync(self._keys.get_signing_key_from_jwt, token)).key
+        kid, now = str(header.get("kid", "")), time.monotonic()
+        found = self._found.get(kid)
+        if found is not None and now < found[0]:
+            return found[1]  # without a thread: who has a good key does not wait behind who has none
+        if self._fetchers is None:
+            self._fetchers = anyio.CapacityLimiter(FETCHERS)
+        key = await anyio.to_thread.run_sync(
+            self._keys.get_signing_key_from_jwt, token, limiter=self._fetchers
+        )
+        if len(self._found) >= MAX_KEYS:
+            self._found.clear()
+        self._found[kid] = now + KEY_AGE, key.key
+        return key.key
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         """Return whom verified claims name.

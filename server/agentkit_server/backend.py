@@ -64,6 +64,8 @@ class SocketBackend:
         """
         named = await identify_token(auth, self._service)
         before = None if identity is None else _ours(identity)
+        if before is not None and before.is_anyone and named.is_anyone:
+            return named  # nobody was asked who it is; a ticket may still narrow what it may do
         if before is not None and (named.key, named.grant) != (before.key, before.grant):
             raise ProblemError(Problem(403, "forbidden", "this socket is somebody else's"))
         return named
@@ -72,9 +74,15 @@ class SocketBackend:
         """Count a socket."""
         return self._service.stays.enter(None if identity is None else _ours(identity))
 
-    async def authorize(self, identity: Anybody, action: Action, agent: str, thread: str) -> Topic:
-        """Find the thread, if `identity` may do `action` on it."""
-        return await owned_topic(_ours(identity), self._service, action, agent, thread)
+    async def authorize(
+        self, identity: Anybody, action: Action, agent: str, thread: str, run: str = ""
+    ) -> Topic:
+        """Find the thread, if `identity` may do `action` on it, or on this run of it."""
+        ours = _ours(identity)
+        topic = await owned_topic(ours, self._service, action, agent, thread)
+        if ours.grant is not None and ours.grant.run and ours.grant.run != run:
+            raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="run"))
+        return topic
 
     def exposure(self, identity: Anybody, topic: Topic) -> Exposure:  # noqa: ARG002 - the same for all its threads
         """Say how much of the reasoning it gets."""

@@ -43,7 +43,7 @@ class Identity:
     subject: str
     """Whom limits count and logs may name. "" is anybody."""
     owner: Owner = ""
-    """Whose threads: a tenant or the subject. "" is the owner of all threads where there is no authentication."""
+    """Whose threads: a tenant's, or where none is named the subject's own. Only anybody has the owner ""."""
     rights: frozenset[Action] = RIGHTS
     agents: frozenset[str] | None = None
     """The agents that it may see; None for all."""
@@ -55,6 +55,10 @@ class Identity:
     """Which of several ways found it; `AnyOf` asks that one what it may do."""
     grant: Grant | None = None
     """For who came with a ticket: nothing but this."""
+
+    def __post_init__(self) -> None:
+        if not self.owner and self.subject:
+            object.__setattr__(self, "owner", owner_key(self.subject))
 
     @property
     def is_anyone(self) -> bool:

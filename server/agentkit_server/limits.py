@@ -7,6 +7,7 @@ when a look finds that its owner may no longer see what it watches.
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ logger = logging.getLogger("agentkit.server")
 
 MOST: Final = 86400.0
 """Seconds ahead that a timer is set: a token that is good for years needs none."""
+MAX_KNOWN: Final = 10_000
+"""Of whom anything is remembered between two requests."""
 PAGE: Final = 256
 """Threads that are counted at a time."""
 
@@ -145,6 +148,19 @@ class Stays:
         self.count(identity, 1)
         return stay
 
+    @contextmanager
+    def waiting(self, identity: Identity) -> Iterator[None]:
+        """Count a request that waits as a stream.
+
+        Raises:
+            ProblemError: 429.
+        """
+        stay = self.enter(identity)
+        try:
+            yield
+        finally:
+            stay.leave()
+
     def admit(self, identity: Identity | None) -> None:
         """Refuse somebody who has as many streams as one may.
 
@@ -206,6 +222,30 @@ class Stays:
             stay.end(CloseCode.TOKEN_EXPIRED, "your rights cannot be checked")
 
 
+class Rate:
+    """So many a minute for each, and as many at once."""
+
+    def __init__(self, number: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._number = number
+        self._clock = clock
+        self._left: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def take(self, identity: Identity) -> None:
+        """Take one.
+
+        Raises:
+            ProblemError: 429, there is none left.
+        """
+        now, most = self._clock(), float(self._number)
+        left, seen = self._left.get(identity.key, (most, now))
+        left = min(left + (now - seen) * most / 60, most)
+        if left < 1:
+            raise _too_many("requests", f"you may have {self._number} a minute")
+        if len(self._left) >= MAX_KNOWN:
+            self._left.clear()
+        self._left[identity.key] = left - 1, now
+
+
 class RunLimits:
     """Runs at once, and threads, by owner."""
 
@@ -262,6 +302,8 @@ class RunLimits:
         if not topic.owner or (await engine.log.tail(topic)).head > 0:
             return
         key, most = (topic.owner, topic.agent), self._settings.threads_each
+        if len(self._threads) >= MAX_KNOWN:
+            self._threads.clear()  # they are counted again
         if key not in self._threads or self._threads[key] >= most:
             self._threads[key] = await _count_threads(engine, topic, most)
         if self._threads[key] >= most:

@@ -64,12 +64,20 @@ def check_host(scope: Scope, settings: Settings, *, is_open: bool) -> None:
 
 
 def check_origin(scope: Scope, settings: Settings) -> None:
-    """Refuse what a page of another site sends, unless it is listed: sockets, and requests that change something.
+    """Refuse what a page of another site sends, unless it is listed: sockets, requests that change something, and reads of the API that a
+    browser says are such a page's (its scripts could not see the answer, but it would be made and held open).
 
     Raises:
         ProblemError: 403; 400 for two origins.
     """
     if scope["type"] == "http" and scope["method"] in SAFE_METHODS:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if (
+            _one(scope, b"sec-fetch-site") == "cross-site"
+            and path.startswith("/v1/")
+            and not is_allowed(_one(scope, b"origin"), scope, settings)
+        ):
+            raise ProblemError(Problem(403, "forbidden", "not from this origin", field="origin"))
         return
     origin = _one(scope, b"origin")
     if _has(scope, b"origin"):

@@ -72,6 +72,8 @@ class Settings(BaseSettings):
     """Runs at once, those that wait included: each holds a connection to a provider, and what it has said."""
     runs_each: int = Field(default=50, gt=0)
     """The same for one owner: one who starts too many costs the others nothing."""
+    tickets_each: int = Field(default=600, gt=0)
+    """Tickets and sessions of one identity in a minute: a page asks for some, and each is kept for a while. Without authentication, of all."""
     threads_each: int = Field(default=1_000, gt=0)
     """Threads of one owner with one agent: what a list can show, and a bound for what one can make the engine keep."""
     subscriptions: int = Field(default=32, gt=0)

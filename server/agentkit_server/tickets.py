@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agentkit.content import JsonValue
@@ -88,7 +88,7 @@ class Tickets:
         found = await self._find(word, SESSION)
         if found is None or self._clock() >= found[1]:
             return None
-        return found[0]
+        return replace(found[0], expires=found[1])  # what it opens ends with it
 
     async def open_socket(self, word: str) -> Identity | None:
         """Return whom a ticket stands for, once."""

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
 from agentkit.agent import Agent
+from agentkit.errors import ConfigurationError
 from agentkit.testing import Call, Say, ScriptedModel, Think
 from agentkit_server import Application, Auth, Identity, Settings, create_app
 from agentkit_server.auth import bearer
@@ -201,6 +202,21 @@ async def test_messages_and_feeds_hold_the_reasoning_that_one_may_see(
     assert [one["text"] for one in messages[1]["content"] if one["type"] == "text"] == ["then"]
     told = [one["data"]["text"] for one in events if one["type"] == "reasoning" and "text" in one["data"]]
     assert "".join(told) == "".join(texts)
+
+
+def test_somebody_without_an_owner_is_its_own_and_never_anybody() -> None:
+    assert Identity("ann").owner == "ann"
+    assert Identity("Änn / x").owner.startswith("sha256:")
+    assert Identity("").is_anyone
+    assert not Identity("ann").is_anyone
+
+
+def test_provider_state_is_shown_to_nobody_who_was_not_asked_who_they_are() -> None:
+    agent = Agent("planner", model=ScriptedModel("hi"), expose_provider_state=True)
+
+    with pytest.raises(ConfigurationError, match="expose_provider_state"):
+        create_app([agent])
+    create_app([agent], auth=ByName())
 
 
 async def test_what_breaks_while_somebody_is_asked_who_it_is_lets_nobody_in() -> None:

@@ -189,3 +189,39 @@ def test_what_is_impossible_or_weak_is_refused(options: dict[str, Any]) -> None:
         rs256(**options)
 
     assert "short" not in str(caught.value)
+
+
+async def test_keys_come_from_the_issuer_and_made_up_ids_keep_nobody_waiting() -> None:
+    import http.server
+    import threading
+
+    asked: list[str] = []
+    own = jwt.algorithms.RSAAlgorithm.to_jwk(PRIVATE.public_key(), as_dict=True)
+    body = json.dumps({"keys": [{**own, "kid": "one", "use": "sig", "alg": "RS256"}]}).encode()
+
+    class Issuer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Issuer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            auth = rs256(key="", jwks_url=f"http://127.0.0.1:{server.server_address[1]}/keys")
+            good = [await ask(auth, signed({"kid": "one"})) for _ in range(5)]
+            bad = [await ask(auth, signed({"kid": f"no-{number}"})) for number in range(20)]
+            none = await ask(auth, signed())
+        finally:
+            server.shutdown()
+            thread.join()
+
+    assert all(identity is not None for identity in good)
+    assert bad == [None] * 20
+    assert none is None
+    assert len(asked) <= 2

@@ -184,6 +184,25 @@ async def test_without_authentication_there_are_bounds_for_all_only() -> None:
         limits.admit("")
 
 
+async def test_requests_that_wait_are_counted_too() -> None:
+    app = make_guarded(connections_each=2)
+    async with client(app) as http:
+        started = await http.post(f"{HELD}/a/runs", json={"input": "x"}, headers=by("ann"))
+        path = f"{HELD}/a/runs/{started.json()['run']}"
+        async with get(app, f"{path}?wait=5", by("ann")), get(app, f"{path}?wait=5", by("ann")):
+            with anyio.fail_after(5):
+                while len(app.service.stays) < 2:
+                    await anyio.lowlevel.checkpoint()
+            third = await http.get(f"{path}?wait=5", headers=by("ann"))
+            looked = await http.get(path, headers=by("ann"))
+            await http.post(f"{path}/cancel", json={}, headers=by("ann"))
+            await http.get(path, headers=by("ann"))
+            await is_empty(app)
+
+    assert (third.status_code, looked.status_code) == (429, 200)
+    await app.aclose()
+
+
 async def test_a_token_that_expires_ends_what_it_opened() -> None:
     auth = ByName()
     app = make_guarded(auth)

@@ -97,6 +97,20 @@ async def test_a_listed_site_may_read_and_no_other(site: Application) -> None:
     assert (refused.status_code, missing.status_code) == (404, 404)
 
 
+async def test_a_page_of_another_site_holds_nothing_open_even_if_it_could_not_read_it(
+    site: Application,
+) -> None:
+    cross = {"host": "testserver", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    async with get(site, "/v1/agents/planner/threads/t1/events", cross) as feed:
+        await feed.finished()
+    async with get(site, "/v1/agents/planner/threads/t1/events", {**cross, "origin": FRONT}) as listed:
+        await listed.begun()
+    async with client(site) as http:
+        page = await http.get("/agentkit-client.js", headers=cross)
+
+    assert (feed.status, listed.status, page.status_code) == (403, 200, 200)
+
+
 async def test_a_feed_may_be_read_by_a_listed_site(site: Application) -> None:
     async with get(
         site, "/v1/agents/planner/threads/t1/events", {"origin": FRONT, "host": "testserver"}

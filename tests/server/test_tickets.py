@@ -10,6 +10,7 @@ from server.people import PEOPLE, THREAD, TOPIC, ByName, Clock, Socket, by, make
 from agentkit.engines.memory import MemoryEngine
 from agentkit.engines.sqlite import SQLiteEngine
 from agentkit_server import Application, Identity
+from agentkit_server.auth import NoAuth
 from agentkit_server.identity import Grant
 from agentkit_server.tickets import OWNER, SHELF, FeedUse, Tickets
 
@@ -221,6 +222,75 @@ async def test_in_a_hello_it_opens_a_socket_once(app: Application) -> None:
     assert code == 4500
     assert await try_feed(app, word) == 401
     assert await try_feed(app, word, **PLACE) == 401
+
+
+async def test_one_for_a_run_opens_that_run_only_on_a_socket_too(app: Application) -> None:
+    async with client(app) as http:
+        runs = [
+            (await http.post(f"{THREAD}/chat", json={"message": "x"}, headers=by("ann"))).json()["run"]
+            for _ in range(2)
+        ]
+    word = await ticket_of(app, run=runs[0], rights=["read", "run", "cancel"])
+    async with Socket(app) as socket:
+        socket.say(op="hello", auth=word)
+        await socket.get("welcome")
+        refused = [
+            {"op": "sub", "topic": TOPIC, "after": "earliest"},
+            {"op": "sub", "topic": TOPIC, "run": runs[1]},
+            {"op": "run", "agent": "planner", "thread": "t1", "input": "x"},
+            {"op": "cancel", "agent": "planner", "thread": "t1", "run": runs[1]},
+        ]
+        statuses = []
+        for frame in refused:
+            socket.say(rid="1", **frame)
+            statuses.append((await socket.get("err"))["problem"]["status"])
+        socket.say(op="sub", rid="2", topic=TOPIC, run=runs[0], after="earliest")
+        await socket.get("end")
+
+    assert statuses == [404] * 4
+
+
+async def test_what_was_opened_before_anybody_was_asked_is_closed_afterwards() -> None:
+    engine = MemoryEngine()
+    before, after = make_guarded(NoAuth(), engine=engine), make_guarded(engine=engine)
+    word, second = await ticket_of(before), await ticket_of(before)
+    cookie = (await sign_in(before))[1].partition(";")[0]
+    async with Socket(before) as socket:
+        socket.say(op="hello", auth=second)
+        await socket.get("welcome")
+        socket.say(op="sub", rid="1", topic="agents/planner/threads/t2")
+        narrowed = (await socket.get("err"))["problem"]["status"]
+    async with client(after) as http:
+        read = await http.get("/v1/agents", headers={"cookie": cookie})
+    third = await ticket_of(before)
+    async with Socket(after) as socket:
+        socket.say(op="hello", auth=third)
+        code = await socket.closed()
+
+    assert narrowed == 404
+    assert (await try_feed(after, word), read.status_code, code) == (401, 401, 4500)
+    await before.aclose()
+    await after.aclose()
+
+
+async def test_a_stream_that_a_cookie_opened_ends_with_its_session() -> None:
+    app = make_guarded(cookie_timeout=0.3)
+    cookie = (await sign_in(app))[1].partition(";")[0]
+    async with get(app, f"{THREAD}/events", {"cookie": cookie}) as feed:
+        said = await feed.until("stream.closing")
+
+    assert said[-1]["type"] == "stream.closing"
+    await app.aclose()
+
+
+async def test_one_gets_so_many_a_minute() -> None:
+    app = make_guarded(tickets_each=3)
+    codes = [(await ask(app))[0] for _ in range(4)]
+
+    assert codes == [201, 201, 201, 429]
+    assert (await sign_in(app))[0] == 429
+    assert (await ask(app, "bob"))[0] == 201
+    await app.aclose()
 
 
 async def test_one_that_opened_a_feed_opens_no_socket(app: Application) -> None:

@@ -71,8 +71,17 @@ class Backend(Protocol):
         """
         ...
 
-    async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> Topic:
+    async def authorize(
+        self, identity: Identity, action: Action, agent: str, thread: str, run: str = ""
+    ) -> Topic:
         """Return the topic of a thread on which `identity` may do `action`. Asked at every operation.
+
+        Args:
+            identity: whose socket it is.
+            action: what it wants to do.
+            agent: whose thread.
+            thread: its name.
+            run: the run that it is about; "" for the whole thread.
 
         Raises:
             ProblemError: 404 for what does not exist and for what may not be seen.

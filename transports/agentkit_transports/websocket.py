@@ -284,7 +284,7 @@ class _Conversation:
 
     async def _find(self, action: Subscribe) -> tuple[Start, View, bool]:
         """Return where a subscription begins, what it sees, and whether its run has ended."""
-        topic = await self._backend.authorize(self._identity, "read", action.agent, action.thread)
+        topic = await self._backend.authorize(self._identity, "read", action.agent, action.thread, action.run)
         start = await self._hub.locate(topic, action.after)
         has_ended = bool(action.run) and await self._backend.has_ended(topic, action.run)
         view = parse_view(
@@ -337,13 +337,13 @@ class _Conversation:
                 topic = await backend.authorize(identity, "run", action.agent, action.thread)
                 return await backend.start_run(identity, topic, action)
             case CancelRun():
-                topic = await backend.authorize(identity, "cancel", action.agent, action.thread)
+                topic = await backend.authorize(identity, "cancel", action.agent, action.thread, action.run)
                 return await backend.cancel_run(identity, topic, action)
             case Steer():
-                topic = await backend.authorize(identity, "steer", action.agent, action.thread)
+                topic = await backend.authorize(identity, "steer", action.agent, action.thread, action.run)
                 return await backend.steer(identity, topic, action)
             case Approve():
-                topic = await backend.authorize(identity, "approve", action.agent, action.thread)
+                topic = await backend.authorize(identity, "approve", action.agent, action.thread, action.run)
                 return await backend.approve(identity, topic, action)
 
     async def _attempt(self, rid: Rid, work: Coroutine[None, None, T]) -> T | None:

@@ -171,7 +171,10 @@ class _Runs:
     async def show(self, request: Request) -> Response:
         service, topic, run = self._service, await self._topic(request, "read"), request.path_params["run"]
         seconds = _wait(request, service.settings.wait_timeout)
-        record = await service.wait(topic, run, seconds) if seconds else await service.record(topic, run)
+        record = await service.record(topic, run)
+        if seconds and record.status not in ENDED:
+            with service.stays.waiting(known(request)):
+                record = await service.wait(topic, run, seconds)
         return JSONResponse(_body(topic, record))
 
     async def cancel(self, request: Request) -> Response:

@@ -16,6 +16,7 @@ from agentkit_server.answers import TicketAnswer
 from agentkit_server.body import read_json
 from agentkit_server.described import EMPTY, Description, Reply
 from agentkit_server.identity import Grant
+from agentkit_server.limits import Rate
 from agentkit_server.origin import is_local
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import Service
@@ -51,6 +52,7 @@ SIGN_OUT: Final = Description("Forget the cookie.", {204: EMPTY}, tag="tickets")
 
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
+    rate = Rate(service.settings.tickets_each)
 
     async def ticket(request: Request) -> Response:
         identity, settings = known(request), service.settings
@@ -59,6 +61,7 @@ def routes(service: Service) -> Iterable[Route]:
         )
         if identity.grant is not None:
             raise ProblemError(Problem(403, "forbidden", "a ticket opens no tickets"))
+        rate.take(identity)
         topic = await owned_topic(identity, service, "read", body.agent, body.thread)
         for right in body.rights:
             await demand(identity, service, right, body.agent, body.thread)
@@ -81,6 +84,7 @@ def routes(service: Service) -> Iterable[Route]:
             raise ProblemError(Problem(403, "forbidden", "sign in with a token, in the header Authorization"))
         if request.url.scheme != "https" and not is_local(request.url.hostname or ""):
             raise ProblemError(Problem(400, "not_supported", "cookies need https"))
+        rate.take(identity)
         word, until = await service.tickets.open_session(identity)
         return _empty(f"{COOKIE}={word}; Max-Age={max(round(until - service.clock()), 1)}")
 
