@@ -5,6 +5,7 @@ replays the message that is being made, or it asks `…/stop`. What a client sen
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
@@ -103,8 +104,7 @@ class _Chats:
             one for one in records if one.status == "suspended"
         ]:  # its answer would have no place
             await service.cancel(topic, waiting.run, "the user went on without it")
-        _, response = await start_feed(service, topic, order, self._view(request))
-        return _headed(response)
+        return await self._start(topic, order, self._view(request))
 
     async def show(self, request: Request) -> Response:
         """Return a chat's messages as a page shows them, but for the one that is being made."""
@@ -193,6 +193,21 @@ class _Chats:
             options["taken_back"] = gone
         return options
 
+    async def _start(self, topic: Topic, order: RunOrder, view: View) -> Response:
+        """Start a run. One that has told its end, and has not let go of the thread yet, is waited for: clients answer at once."""
+        try:
+            _, response = await start_feed(self._service, topic, order, view)
+        except ProblemError as error:
+            if error.problem.status != 409 or await self._is_at_work(topic):
+                raise
+            _, response = await start_feed(self._service, topic, replace(order, queue=True), view)
+        return _headed(response)
+
+    async def _is_at_work(self, topic: Topic) -> bool:
+        holder = await self._service.engine.leases.holder(topic)
+        record = await self._service.engine.threads.get_run(topic, holder) if holder else None
+        return record is not None and record.status == "running"
+
     # a run that waits for the client
 
     async def _go_on(
@@ -212,10 +227,7 @@ class _Chats:
                 order = RunOrder(
                     list(given), metadata={rewind.CONTINUES: message}, options=self._options(records)
                 )
-                _, response = await start_feed(
-                    self._service, topic, order, self._view(request, message=message)
-                )
-                return _headed(response)
+                return await self._start(topic, order, self._view(request, message=message))
         raise _invalid(last.field, "the last message must be the user's, or answer what the run waits for")
 
     async def _decide(

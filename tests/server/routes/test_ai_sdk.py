@@ -10,6 +10,7 @@ from checkers.ui_stream import check_stream
 from server.people import by, make_guarded
 
 from agentkit import Agent, client_tool, tool
+from agentkit.engine import Lease
 from agentkit.testing import Call, Say, ScriptedModel, Think, Wait
 from agentkit.testing.scripted import Step
 from agentkit_server import Application, Settings, create_app
@@ -149,6 +150,26 @@ async def test_a_busy_chat_refuses_a_second_message(chats: Application) -> None:
             refused = await http.post("/v1/ai-sdk/slow", json={"id": "c1", "messages": [said("too")]})
 
     assert (refused.status_code, refused.json()["code"]) == (409, "thread_busy")
+
+
+async def test_a_client_that_answers_at_once_does_not_find_its_chat_busy(
+    chats: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases, may_release = chats.service.engine.leases, anyio.Event()
+    release = leases.release
+
+    async def late(lease: Lease) -> None:
+        await may_release.wait()
+        await release(lease)
+
+    monkeypatch.setattr(leases, "release", late)
+    await send(chats, "echo", message=said("one"))
+    async with post(chats, "/v1/ai-sdk/echo", {"id": "c1", "message": said("two", "u2")}) as second:
+        await second.begun()
+        may_release.set()
+        await second.finished()
+
+    assert text_of(check_stream(second.body, sdk=7)) == "answer 2"
 
 
 @pytest.mark.parametrize(
