@@ -13,7 +13,7 @@ from agentkit.errors import WireError
 from agentkit.log import NOW, Cursor, Topic
 from agentkit_server.access import IDENTITY, exposure_of, known
 from agentkit_server.origin import add_headers
-from agentkit_server.problems import response_of
+from agentkit_server.problems import Refuse, response_of
 from agentkit_server.service import Service
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.encoder import PROTOCOLS, View, parse_view
@@ -24,16 +24,24 @@ from agentkit_transports.sse import SSEFeed
 class FeedResponse(EventSourceResponse):
     """One stream. Make it, and nothing is held until it is sent."""
 
-    def __init__(self, feed: SSEFeed, *, on_leave: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self,
+        feed: SSEFeed,
+        *,
+        on_leave: Callable[[], Awaitable[None]] | None = None,
+        refuse: Refuse = response_of,
+    ) -> None:
         """Make a response.
 
         Args:
             feed: what is sent.
             on_leave: awaited when the stream is over, whatever the end.
+            refuse: makes the answer where there are too many streams already.
         """
         super().__init__(_nothing(), sep="\n", ping=0)
         self._feed = feed
         self._on_leave = on_leave
+        self._refusal = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the head, then the feed. HEAD gets the head only, and subscribes to nothing."""
@@ -59,7 +67,7 @@ class FeedResponse(EventSourceResponse):
 
     async def _refuse(self, error: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one stream too many; what was started for it is left as by any client that leaves."""
-        response = response_of(error, scope)
+        response = self._refusal(error, scope)
         add_headers(scope, scope["app"].service.settings, response.raw_headers)
         await response(scope, receive, send)
         if self._on_leave is not None:

@@ -11,6 +11,7 @@ import anyio
 
 from agentkit.log import EARLIEST, NOW, Cursor, Record, Topic
 from agentkit_server.feed import FeedResponse
+from agentkit_server.problems import Refuse, response_of
 from agentkit_server.service import PAGE, RunOrder, Service, Started
 from agentkit_transports.encoder import View
 from agentkit_transports.problem import Problem, ProblemError
@@ -21,7 +22,13 @@ OnLeave = Callable[[Started], Awaitable[None]]
 
 
 async def start_feed(
-    service: Service, topic: Topic, order: RunOrder, view: View, *, on_leave: OnLeave | None = None
+    service: Service,
+    topic: Topic,
+    order: RunOrder,
+    view: View,
+    *,
+    on_leave: OnLeave | None = None,
+    refuse: Refuse = response_of,
 ) -> tuple[Started, FeedResponse]:
     """Start a run, and return it with its feed from the first record on.
 
@@ -33,6 +40,7 @@ async def start_feed(
         order: the run.
         view: protocol, options and exposure; its run is filled in here.
         on_leave: see `OnLeave`.
+        refuse: makes the answer where there are too many streams already.
 
     Raises:
         ProblemError: as `Service.start`.
@@ -47,7 +55,7 @@ async def start_feed(
         if on_leave is not None:
             await on_leave(started)
 
-    return started, FeedResponse(feed, on_leave=leave)
+    return started, FeedResponse(feed, on_leave=leave, refuse=refuse)
 
 
 async def run_feed(

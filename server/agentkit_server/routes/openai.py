@@ -101,7 +101,7 @@ class _Rooms:
         async def leave(started: Started) -> None:
             await cancel_on_leave(service, topic, started)
 
-        started, response = await start_feed(service, topic, order, view, on_leave=leave)
+        started, response = await start_feed(service, topic, order, view, on_leave=leave, refuse=refused)
         response.headers["x-run-id"] = started.run
         return response
 

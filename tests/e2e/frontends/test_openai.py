@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import httpx2
 import openai
 import pytest
 from e2e.frontends.scenarios import BY_NAME, SCENARIOS, SECRETS, Scenario
 from e2e.frontends.stand import Frontends
-from e2e.servers import until
+from e2e.servers import process, until
 from pydantic import BaseModel
 
 pytestmark = [pytest.mark.e2e]
@@ -283,3 +284,16 @@ def test_the_demos_agents_answer(agent: str, ai: openai.OpenAI) -> None:
     if not failed:
         assert seen.finishes == ["stop"]
         assert seen.usage.total_tokens > 0
+
+
+@full
+def test_a_server_that_dies_breaks_the_stream() -> None:
+    with process() as server:
+        base = f"http://127.0.0.1:{server.port}/v1"
+        with openai.OpenAI(base_url=base, api_key="none", max_retries=0, timeout=20) as ai:
+            chunks = ai.chat.completions.create(model="held", messages=GO, stream=True)
+            next(iter(chunks))
+            server.kill()
+            with pytest.raises((openai.APIConnectionError, httpx.TransportError)):
+                for _ in chunks:
+                    pass

@@ -395,6 +395,22 @@ async def test_an_owners_thread_is_not_anothers() -> None:
     assert [len(request.messages) for request in model.requests] == [1, 1]
 
 
+async def test_one_stream_too_many_is_refused_in_openais_shape() -> None:
+    key, line = new_key("ada")
+    model = ScriptedModel([Say("so"), Wait(60)], repeat=True)
+    auth, few = APIKeys(parse_keys(line)), Settings(connections_each=1, drain_timeout=0.1)
+    app = create_app([Agent("echo", model=model)], settings=few, auth=auth)
+    headers = {"authorization": f"Bearer {key}"}
+    async with post(app, CHAT, body(stream=True), headers) as first:
+        await first.next()
+        async with post(app, CHAT, body(stream=True), headers) as second:
+            await second.finished()
+    await app.aclose()
+
+    assert (second.status, second.json()["error"]["type"]) == (429, "rate_limit_error")
+    assert app.service.going == 0
+
+
 async def test_agents_are_models(app: Application) -> None:
     async with client(app) as http:
         listed = (await http.get("/v1/models")).json()
