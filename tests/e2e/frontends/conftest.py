@@ -17,7 +17,13 @@ def frontends() -> Iterator[Frontends]:
     models = scenes()
     made = [*agents(models), scripted_agent(), tools_agent(), redacted_agent(), failing_agent()]
     # Node keeps an idle connection for 4 s: a server that closes it before may do so under a request.
-    update = {"head_timeout": 20.0, "body_timeout": 20.0, "send_timeout": 10.0, "heartbeat": 1.0, "keep_alive": 30}
+    update = {
+        "head_timeout": 20.0,
+        "body_timeout": 20.0,
+        "send_timeout": 10.0,
+        "heartbeat": 1.0,
+        "keep_alive": 30,
+    }
     patient = QUICK.model_copy(update=update)
     with running(patient, made) as server:
         yield Frontends(server, models)

@@ -286,7 +286,9 @@ def asking_agents() -> list[Agent]:
 
 @pytest.fixture(scope="module", params=[6, 7])
 def asking_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    settings = QUICK.model_copy(update={"ai_sdk": request.param, "send_timeout": 10.0, "head_timeout": 20.0})
+    settings = QUICK.model_copy(
+        update={"ai_sdk": request.param, "send_timeout": 10.0, "head_timeout": 20.0, "keep_alive": 30}
+    )
     with running(settings, asking_agents()) as server:
         yield server.url
 
