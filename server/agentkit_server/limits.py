@@ -41,6 +41,8 @@ Stop = Callable[[CloseCode, str], None]
 class Stay:
     """One open stream: counted while it lasts, and told when it has to end."""
 
+    __slots__ = ("_age", "_expiry", "_stays", "_stop", "identity", "watched")
+
     def __init__(self, stays: "Stays", identity: Identity | None) -> None:
         self._stays = stays
         self.identity = identity
