@@ -21,7 +21,7 @@ logger = logging.getLogger("agentkit")
 
 
 class RedisEngine:
-    """Everything in one Redis server, or one slot-safe database behind one address."""
+    """Everything in one Redis server, or in what stands behind one address: a promoted replica, a cluster behind a proxy."""
 
     def __init__(
         self,

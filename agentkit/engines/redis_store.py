@@ -15,10 +15,12 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
+    MovedError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -226,6 +228,11 @@ class Store:
                     await self.pool.disconnect(inuse_connections=False)
             except OutOfMemoryError:
                 raise EngineError("Redis has no memory left") from None
+            except (MovedError, AskError):
+                raise EngineError(
+                    "Redis refuses: it is a cluster of several nodes, and this engine speaks to one address; "
+                    "put a proxy in front of it, or shard threads over servers"
+                ) from None
             except RedisError as error:
                 raise EngineError(f"Redis refuses: {type(error).__name__}") from error
             await anyio.sleep(delay)
