@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from e2e import servers
 from e2e.links import Link
 from e2e.peers import start_run
 from e2e.servers import Running, process, running, until
 
-from agentkit.errors import RemoteError, WireError
-from agentkit_transports.clients import ClientSettings, Envelope, Feed, Gap, Transport, follow
+from agentkit.errors import ConfigurationError, RemoteError, WireError
+from agentkit_transports.clients import ClientSettings, Envelope, Feed, Gap, Transport, connect_agent, follow
 
 QUICK = ClientSettings(first_delay=0.005, longest_delay=0.05, connect_timeout=2, idle_timeout=2)
 BOTH: list[Transport] = ["sse", "websocket"]
@@ -72,6 +73,23 @@ async def test_a_run_is_followed_to_its_end(server: Running, thread: str, transp
     assert again.ending == "ended"
 
 
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_run_is_followed_on_trio_too(server: Running, thread: str) -> None:
+    run = await start_run(server.url, "quick", thread)
+    url = url_of(server.url, thread)
+    seen: list[int] = []
+
+    with anyio.fail_after(10):
+        async with follow(url, after="earliest", run=run, settings=QUICK) as feed:
+            seen = [item.seq async for item in feed if isinstance(item, Envelope)]
+        with pytest.raises(ConfigurationError, match="asyncio"):
+            await anext(follow(url, transport="websocket"))
+        agent = connect_agent(f"{server.url}/v1/agents/quick", settings=QUICK)
+        assert await agent.chat("hello", thread=f"{thread}2"[-100:]) == "and here it is"
+
+    assert seen == list(range(1, len(seen) + 1))
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("transport", BOTH)
 @pytest.mark.parametrize(
@@ -125,7 +143,7 @@ async def test_a_restart_goes_on_where_the_log_is_kept_and_is_told_where_not(
 ) -> None:
     env = {"AGENTKIT_ENGINE": f"sqlite:///{tmp_path}/log.db" if kept else "memory://"}
     with process(servers.__file__, env=env) as first:
-        async with Link(first.port).open() as link, asyncio.timeout(30):
+        async with Link(first.port).open() as link, asyncio.timeout(50):
             address = url_of(link.url, "t")
             async with follow(address, after="earliest", transport=transport, settings=QUICK) as feed:
                 await start_run(link.url, "quick", "t")

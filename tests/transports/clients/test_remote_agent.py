@@ -297,6 +297,8 @@ async def test_refusals_are_errors_of_the_tree(connect: Connect) -> None:
         await agent.start("hello", reasoning={"effort": "all"})
     with pytest.raises(ConfigurationError):
         connect_agent("http://h/v1/agents/a", agent="b")
+    with pytest.raises(ConfigurationError):
+        connect_agent("http://h", transport="pigeon")  # type: ignore[arg-type]
     for call in (agent.cancel("run_none"), agent.steer("run_none", "x"), agent.approve("run_none", "a")):
         with pytest.raises(RemoteError) as caught:
             await call

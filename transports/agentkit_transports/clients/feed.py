@@ -77,13 +77,22 @@ def follow(
     Raises:
         ConfigurationError: the address, cursor, token or transport cannot be. Here, not later.
     """
+    check_transport(transport)
+    place = parse_feed(url).narrowed(after=after, run=run, types=types, kinds=kinds, merge=merge)
+    door = Door(place.root, Credentials(auth), settings or ClientSettings(), client)
+    return Feed(door, place, is_socket=transport == "websocket" or (transport == "auto" and place.is_socket))
+
+
+def check_transport(transport: Transport) -> None:
+    """Raise unless it is a transport.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
     if transport not in get_args(Transport):
         raise ConfigurationError(
             f"unknown transport {quote(transport)}; known: {', '.join(get_args(Transport))}"
         )
-    place = parse_feed(url).narrowed(after=after, run=run, types=types, kinds=kinds, merge=merge)
-    door = Door(place.root, Credentials(auth), settings or ClientSettings(), client)
-    return Feed(door, place, is_socket=transport == "websocket" or (transport == "auto" and place.is_socket))
 
 
 class Feed:

@@ -17,7 +17,7 @@ from agentkit.history import RunRecord, ThreadRecord
 from agentkit.run_spec import RunResult
 from agentkit_transports.clients.access import Auth, Credentials
 from agentkit_transports.clients.caller import all_pages, ask, objects, text_of
-from agentkit_transports.clients.feed import Feed, Transport
+from agentkit_transports.clients.feed import Feed, Transport, check_transport
 from agentkit_transports.clients.http import Door
 from agentkit_transports.clients.place import Place, parse_agent
 from agentkit_transports.clients.records import run_record, thread_record, visible_messages
@@ -64,6 +64,7 @@ def connect_agent(
         ConfigurationError: the address or token cannot be.
     """
     root, named = parse_agent(url)
+    check_transport(transport)
     if named and agent and named != agent:
         raise ConfigurationError(f"the address names agent {named!r}, agent= {agent!r}")
     door = Door(root, Credentials(auth), settings or ClientSettings(), client)
