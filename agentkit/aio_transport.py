@@ -16,6 +16,8 @@ from yarl import URL
 
 _KEEPALIVE: Final = 30.0
 """Seconds that an idle connection is kept, as with the stock transport."""
+_BUFFER: Final = 64 * 1024
+"""Bytes that wait for a reader before the connection is paused, twice that at most."""
 _AUTO_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _SENT: Final = "http11.receive_response_headers.started"
 """The stock transport's word, in its `trace` extension, for: the request is written, the answer is awaited."""
@@ -32,6 +34,7 @@ class AioTransport(httpx2.AsyncBaseTransport):
             auto_decompress=False,
             skip_auto_headers=_AUTO_HEADERS,
             trust_env=False,
+            read_bufsize=_BUFFER,
             max_line_size=64 * 1024,  # about what the stock transport takes
             max_field_size=64 * 1024,
         )

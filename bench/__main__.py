@@ -31,8 +31,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="two rounds of less work, under two minutes")
-    parser.add_argument("--rounds", type=int, default=0, help="interleaved rounds (5; quick: 2)")
+    parser.add_argument("--quick", action="store_true", help="one round of less work, under two minutes")
+    parser.add_argument("--rounds", type=int, default=0, help="interleaved rounds (5; quick: 1)")
     parser.add_argument("--only", nargs="+", choices=PARTS, help="some parts only: " + ", ".join(PARTS))
     parser.add_argument("--raw", type=Path, help="write all figures of all rounds to this file, as JSON")
     asked = parser.parse_args()
@@ -40,7 +40,7 @@ def main() -> int:
         print("bench: needs two cores, one for what is measured and one for what loads it", file=sys.stderr)
         return 2
     os.sched_setaffinity(0, {LOAD})  # this program too keeps off the core where others are measured
-    options = Options(asked.quick, asked.rounds or (2 if asked.quick else 5))
+    options = Options(asked.quick, asked.rounds or (1 if asked.quick else 5))
     begun, loads, rows = time.monotonic(), [load()], []
     for name in asked.only or PARTS:
         print(f"{time.monotonic() - begun:5.0f} s  measuring {name} …", flush=True)
