@@ -72,11 +72,11 @@ async def topic_of(
 
 async def owned_topic(identity: Identity, service: Service, action: Action, agent: str, thread: str) -> Topic:
     """Return the topic of a thread on which `identity` may do `action`; see `topic_of`."""
-    service.entry(agent)
-    if not NAME.fullmatch(thread):
+    if not NAME.fullmatch(thread):  # before the agent is looked for: a hidden one is not to be told from none
         raise ProblemError(
             Problem(400, "malformed", f"a thread's name matches {NAME.pattern}", field="thread")
         )
+    service.entry(agent)
     await demand(identity, service, action, agent, thread)
     return service.topic(agent, thread, identity.owner)
 

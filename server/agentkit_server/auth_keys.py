@@ -50,6 +50,7 @@ class APIKeys(Auth):
             ConfigurationError: two keys of one name, or one key twice.
         """
         self._keys = _checked(keys)
+        self._names = {key.identity.subject: key.identity for key in self._keys}
 
     async def authenticate(self, request: HTTPConnection) -> Identity | None:
         """Return whose key it is."""
@@ -63,9 +64,8 @@ class APIKeys(Auth):
 
     async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> bool:
         """Tell whether the key still exists and has the right."""
-        current = next(
-            (one.identity for one in self.keys() if one.identity.subject == identity.subject), None
-        )
+        self.keys()
+        current = self._names.get(identity.subject)
         if current is None:
             return False
         return identity.may(action, agent, thread) and action in current.rights
@@ -100,11 +100,11 @@ class APIKeyFile(APIKeys):
             try:
                 stamp = _stamp(self._path)
                 if stamp != self._stamp:
-                    self._keys = _checked(parse_keys(self._path.read_text(), str(self._path.name)))
+                    APIKeys.__init__(self, parse_keys(self._path.read_text(), str(self._path.name)))
                     self._stamp = stamp
             except (OSError, UnicodeDecodeError, ConfigurationError) as error:
                 logger.error("the keys cannot be read, so nobody is known: %s", error)
-                self._keys, self._stamp = (), (0, 0)
+                self._keys, self._names, self._stamp = (), {}, (0, 0)
         return self._keys
 
 

@@ -207,6 +207,7 @@ class Stays:
             woken = self._woken = anyio.Event()
             for stay in tuple(self._all):
                 await self._check(stay)
+                await anyio.lowlevel.checkpoint()  # ten thousand of them are not to hold up everybody
         self._woken = None
 
     async def _check(self, stay: Stay) -> None:

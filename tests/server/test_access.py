@@ -75,6 +75,11 @@ def path_of(route: Route) -> str:
     return route.path_format.format(**{name: named.get(name, "x") for name in route.param_convertors})
 
 
+async def get_status(app: Application, path: str, name: str) -> int:
+    async with client(app) as http:
+        return (await http.get(path, headers=by(name))).status_code
+
+
 async def run_to_end(app: Application, name: str, thread: str = THREAD) -> str:
     async with client(app) as http:
         started = await http.post(f"{thread}/runs", json={"input": "hello"}, headers=by(name))
@@ -181,6 +186,12 @@ async def test_an_agent_that_one_may_not_see_is_like_one_that_is_not_there(guard
         threads = await http.get("/v1/agents/planner/threads", headers=by("guest"))
 
     assert [(one["name"], one["default"]) for one in agents] == [("other", True)]
+    malformed = [
+        await get_status(guarded, f"/v1/agents/{name}/threads/%20/runs", "guest")
+        for name in ("planner", "nobody")
+    ]
+
+    assert malformed == [400, 400]
     assert hidden.status_code == missing.status_code == threads.status_code == 404
     assert hidden.json() == missing.json() == threads.json()
 

@@ -7,6 +7,7 @@ import anyio
 import pytest
 from asgi import client, get, post
 from server.people import PEOPLE, THREAD, TOPIC, ByName, Socket, by, make_guarded
+from starlette.requests import HTTPConnection
 
 from agentkit.agent import Agent
 from agentkit.engines.memory import MemoryEngine
@@ -292,6 +293,24 @@ async def test_rights_are_asked_for_at_every_word_of_a_socket() -> None:
         sub = await socket.get("err")
 
     assert [run["problem"]["status"], sub["problem"]["status"]] == [404, 404]
+    await app.aclose()
+
+
+async def test_an_authenticate_that_breaks_opens_no_socket() -> None:
+    class Broken(ByName):
+        async def authenticate(self, request: HTTPConnection) -> Identity | None:
+            if b"authorization" in dict(request.scope["headers"]):
+                raise KeyError("secret-in-an-error")
+            return None
+
+    app = make_guarded(Broken())
+    async with Socket(app, by("ann")) as socket:
+        status = await socket.closed()
+    async with Socket(app) as socket:
+        socket.say(op="hello", auth="ann")
+        code = await socket.closed()
+
+    assert (status, code) == (503, 4005)
     await app.aclose()
 
 

@@ -82,6 +82,10 @@ class WebSocketEndpoint:
         except ProblemError as error:
             await _deny(scope, send, error.problem)
             return
+        except Exception:
+            logger.exception("it could not be found out who opens a socket")
+            await _deny(scope, send, Problem(503, "auth_unavailable"))
+            return
         offered = scope.get("subprotocols", [])
         chosen = SUBPROTOCOL if SUBPROTOCOL in offered else None
         try:
@@ -255,6 +259,12 @@ class _Conversation:
             self._stay.renew(identity)
         except ProblemError as error:
             self.stop(_REFUSALS.get(error.problem.status, _REFUSALS[401]))
+            return
+        except (
+            Exception
+        ):  # a log that cannot be reached, or what somebody's own check raises: nobody is let in
+            logger.exception("a socket's token could not be checked")
+            self.stop(_REFUSALS[503])
             return
         self._identity = identity
         for reply in self._session.authenticated():
