@@ -16,6 +16,7 @@ HELLO = "\n".join(
     json.dumps(frame)
     for frame in ({"op": "hello"}, {"op": "sub", "rid": "1", "topic": TOPIC, "after": "now"})
 )
+OTHER_SERVER = "ai-query's server"
 LOADER = ours("readers", "load.py")
 SERVER = ours("agentkit", "fanout_ours.py")
 
@@ -27,6 +28,8 @@ def case(name: str, environment: str, *words: str) -> tuple[Case | None, str]:
 
 def place(of: Case, kind: str) -> tuple[str, str]:
     """Return where a server's readers connect, and what they say."""
+    if of.name == OTHER_SERVER:
+        return "/agent/bench/events", ""
     if of.name != "agentkit":
         return ("/events" if kind == "sse" else "/ws"), ""
     return (FEED, "") if kind == "sse" else ("/v1/ws", HELLO)
@@ -71,11 +74,14 @@ def measure(options: Options) -> list[Row]:
             ("sse-starlette", "sse-starlette") if kind == "sse" else ("websockets.broadcast()", "websockets")
         )
         row.peers[other[0]] = 1.0
+        if kind == "sse":
+            row.peers[OTHER_SERVER] = 1.0
         events = {1: 60_000, 16: 320_000}[burst] // readers // (6 if few else 1) // burst * burst
         everybody = [SERVER]
         for name, environment, *words in (
             ("floor", "floor", "fanout_floor.py", kind),
             (*other, "fanout_peers.py", other[1]),
+            *([(OTHER_SERVER, "ai-query", "fanout_peers.py", "ai-query-server")] if kind == "sse" else []),
         ):
             found, why = case(name, environment, *words)
             if found is None:

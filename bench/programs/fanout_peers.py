@@ -149,10 +149,41 @@ async def broadcaster(listener: socket.socket) -> None:
         await asyncio.get_running_loop().create_future()
 
 
+async def ai_query_server(listener: socket.socket) -> None:
+    """ai-query's own server: an agent whose events go to all who watch it."""
+    from ai_query.agents import Agent
+    from ai_query.agents.server import AgentServer
+    from aiohttp import web
+
+    server = AgentServer(Agent)
+    agent = server.get_or_create("bench")
+
+    async def publish(burst: int) -> None:
+        for _ in range(burst):
+            text = producing.text()
+            await agent.emit(
+                "text.delta",
+                {"run": RUN, "step": 1, "block": f"{RUN}.1.0", "time": time.time(), "text": text},
+            )
+
+    async def go(request: Any) -> Any:
+        await producing.go(request.query_string, publish)
+        return web.Response(text="ok")
+
+    app = server.create_app()
+    app.router.add_get("/go", go)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    await asyncio.get_running_loop().create_future()
+
+
 if __name__ == "__main__":
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     print(listening.getsockname()[1], flush=True)
     if peer == "websockets":
         asyncio.run(broadcaster(listening))
+    elif peer == "ai-query-server":
+        asyncio.run(ai_query_server(listening))
     else:
         starlette_app(listening)
