@@ -52,13 +52,20 @@ def check_messages(messages: Sequence[Message]) -> None:
 
 
 def without(messages: Sequence[Message], runs: Collection[str]) -> list[Message]:
-    """Return a thread's messages without those of some runs, nor what the user had said to begin them."""
+    """Return a thread's messages without those of some runs, nor what the user had said to begin them.
+
+    A run that ended before it had an answer left only the user's words: they go where the same words follow.
+    """
     out: list[Message] = []
+    unanswered = len(set(runs) - {one.run for one in messages})
     place = 0
     while place < len(messages):
         run = messages[place].run
         if run not in runs:
-            out.append(messages[place])
+            if unanswered and out and out[-1] == messages[place] and out[-1].role == "user":
+                unanswered -= 1
+            else:
+                out.append(messages[place])
             place += 1
             continue
         while out and out[-1].role == "user" and not out[-1].run:

@@ -219,9 +219,9 @@ class Run:
         spec = self.spec
         await anyio.lowlevel.checkpoint_if_cancelled()
         if self._prepare is not None:
-            self._history = without(await self._prepare(), spec.taken_back)
+            self._history = list(await self._prepare())
             await anyio.lowlevel.checkpoint_if_cancelled()
-        self._history += spec.messages
+        self._history = without([*self._history, *spec.messages], spec.taken_back)
         now = clock.time()
         left = spec.client_tools or None
         started = RunStarted(self.id, 0, now, spec.agent, spec.thread, dict(spec.metadata), left)

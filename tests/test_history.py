@@ -36,6 +36,14 @@ def test_a_message_that_was_put_into_a_run_goes_with_it() -> None:
     assert without(thread, {"r1"}) == [asked("b")]
 
 
+@pytest.mark.pure
+def test_words_that_had_no_answer_go_where_they_are_said_again() -> None:
+    twice = [asked("a"), asked("b"), asked("b"), answered("r3")]
+
+    assert without(twice, {"r2"}) == [asked("a"), asked("b"), answered("r3")]
+    assert without(twice, ()) == twice
+
+
 @pytest.mark.anyio
 async def test_a_run_is_not_shown_what_was_taken_back_and_the_thread_keeps_it() -> None:
     model = ScriptedModel("one", "two", "three")

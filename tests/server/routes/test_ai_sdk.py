@@ -11,7 +11,7 @@ from server.people import by, make_guarded
 
 from agentkit import Agent, client_tool, tool
 from agentkit.engine import Lease
-from agentkit.testing import Call, Say, ScriptedModel, Think, Wait
+from agentkit.testing import Call, Fail, Say, ScriptedModel, Think, Wait
 from agentkit.testing.scripted import Step
 from agentkit_server import Application, Settings, create_app
 
@@ -131,6 +131,20 @@ async def test_the_last_answer_is_made_again_where_none_is_named(
     await send(chats, "echo", messages=[], trigger="regenerate-message")
 
     assert seen(model) == [("user", "one")]
+
+
+async def test_a_message_that_failed_at_once_is_said_again_and_stands_once() -> None:
+    model = ScriptedModel([Fail("it broke")], [Say("well")])
+    app = create_app([Agent("a", model=model)], settings=Settings(ai_sdk=7))
+    failed = await send(app, "a", message=said("go"))
+    again = await send(app, "a", message=said("go"), trigger="regenerate-message")
+    async with client(app) as http:
+        shown = (await http.get("/v1/ai-sdk/a/c1")).json()["messages"]
+    await app.aclose()
+
+    assert (failed[-1]["type"], text_of(again)) == ("error", "well")
+    assert seen(model) == [("user", "go")]
+    assert [one["role"] for one in shown] == ["user", "assistant"]
 
 
 async def test_an_edited_message_takes_back_all_that_followed(
