@@ -103,3 +103,17 @@ def test_the_command_makes_a_key_that_its_line_knows() -> None:
     assert "ak_" in made.output
     assert "ann sha256:" in made.output
     assert refused.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"), [("", "no authentication"), (new_key("ann")[1], "--dialect goes with")]
+)
+def test_other_machines_are_served_once_people_are_asked_who_they_are(
+    monkeypatch: pytest.MonkeyPatch, keys: str, said: str
+) -> None:
+    monkeypatch.setenv("AGENTKIT_API_KEYS", keys)
+
+    refused = CliRunner().invoke(app, ["serve", "--host", "0.0.0.0", "--dialect", "x"])
+
+    assert refused.exit_code == 1
+    assert said in refused.output
