@@ -259,7 +259,7 @@ class Feed:
         await anyio.sleep(delay)
 
     async def _ask_again(self, refused: Refused) -> None:
-        """Have another token asked for, once in a row.
+        """Have another token asked for, once in a row, after a moment: a server that refuses every token must not be asked without pause.
 
         Raises:
             AccessError: there is none, or it was refused too.
@@ -268,6 +268,7 @@ class Feed:
             self.ending = "failed"
             raise refused.error
         self._refused = True
+        await anyio.sleep(self._door.settings.delay(1, None, random.random))
 
     async def _fail(self) -> None:
         self.ending = "failed"

@@ -7,13 +7,16 @@ Grounds: design.md §7 (SSE control frames; WebSocket frames).
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import JsonValue
 
 from agentkit.errors import WireError, quote
 from agentkit.sse import ServerSentEvent
 from agentkit_transports.clients.envelope import Envelope, Gap, parse_envelope, split_id
+
+_FOREVER: Final = 1e12
+"""Milliseconds that nobody means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +161,4 @@ def _id(value: object) -> str:
 
 def _milliseconds(data: Mapping[str, Any]) -> float:
     value = data.get("retry_ms", 0)
-    return max(value, 0) / 1000 if isinstance(value, int | float) else 0.0
+    return value / 1000 if isinstance(value, int | float) and 0 <= value < _FOREVER else 0.0
