@@ -47,7 +47,7 @@ end
 local function add(meta, log, open, ended, channel, keep, at)
   local head, first = num(meta, 'head'), num(meta, 'first')
   local bytes, seq = num(meta, 'bytes'), head
-  local said, size = {}, 0
+  local said, size, noted = {}, 0, {}
   for i = at, #ARGV, 3 do
     local run, terminal, data = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     seq = seq + 1
@@ -60,7 +60,8 @@ local function add(meta, log, open, ended, channel, keep, at)
       if terminal == '1' then
         redis.call('SADD', ended, run)
         redis.call('HDEL', open, run)
-      else
+      elseif not noted[run] then
+        noted[run] = true
         redis.call('HSETNX', open, run, seq)
       end
     end
@@ -117,11 +118,12 @@ if not epoch or (epoch == ARGV[10] and num(meta, 'head') < tonumber(ARGV[11])) t
   begin(meta, log, open, ended, ARGV[9])
 end
 settle(meta, log)
-local ending = {}
+local ending, going = {}, {}
 for i = 12, #ARGV, 3 do
   local run = ARGV[i]
   if run ~= '' then
-    if ending[run] or redis.call('SISMEMBER', ended, run) == 1 then return {'ended', run} end
+    if ending[run] or (not going[run] and redis.call('SISMEMBER', ended, run) == 1) then return {'ended', run} end
+    going[run] = true
     if ARGV[i + 1] == '1' then ending[run] = true end
   end
 end
