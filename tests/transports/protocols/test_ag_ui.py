@@ -245,16 +245,13 @@ def test_control_frames() -> None:
     place = Cursor("E", 9)
 
     assert encoder.hello(place, 9, resumed=False, retry_ms=1) == b""
-    assert encoder.position(place) == encoder.end(place) == b""
+    assert encoder.position(place) == encoder.end(place) == encoder.closing(1) == b""
     assert encoder.beat() == b":\n\n"
     assert encoder.gap(Gap("trimmed", 3, 9), place) == (
         b'data: {"type":"CUSTOM","metadata":{"seq":9},"name":"stream.gap","value":{"from":3,"to":9,"reason":"trimmed"}}\n\n'
     )
     assert encoder.gap(Gap("deleted", 3, 9), place) == (
         b'data: {"type":"RUN_ERROR","message":"the thread was deleted","code":"thread_deleted"}\n\n'
-    )
-    assert encoder.closing(1) == (
-        b'data: {"type":"RUN_ERROR","message":"the server ends this stream","code":"stream_closing"}\n\n'
     )
 
 

@@ -84,10 +84,8 @@ class AGUI:
         return b""
 
     def closing(self, retry_ms: int) -> bytes:  # noqa: ARG002
-        """Return RUN_ERROR: a stream without a terminal event would be taken for a good end."""
-        return _frame(
-            {"type": "RUN_ERROR", "message": "the server ends this stream", "code": "stream_closing"}
-        )
+        """Return nothing, so that the connection breaks: a clean end would be taken for a good one, and parts may be open."""
+        return b""
 
     def beat(self) -> bytes:
         """Return a sign of life."""
