@@ -111,7 +111,8 @@ def reasoning(kind: Any, text: str | None = None, block: str = f"{RUN}.1.0", **d
 
 # any run
 
-FEW = settings(max_examples=50)
+FEW = settings(max_examples=30)
+"""Of five properties: together they draw 150 runs in two seconds."""
 
 
 def whole(legs: list[list[Event]], *, expose_state: bool = False) -> tuple[list[Record], str]:
