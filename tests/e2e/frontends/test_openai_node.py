@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from e2e.frontends.scenarios import SCENARIOS, Scenario
 from e2e.frontends.stand import Frontends, Node
+from e2e.servers import until
 
 pytestmark = [
     pytest.mark.full,
@@ -103,3 +104,49 @@ def test_the_ai_sdk_reads_a_scenario(scenario: Scenario, compatible: dict[str, A
         finish = "tool-calls" if theirs(scenario) else "content-filter" if scenario.refusal else "stop"
         assert (streamed["finish"], whole["finish"]) == (finish, finish)
         assert (whole["text"], whole["reasoning"]) == (text, scenario.reasoning)
+
+
+@pytest.mark.parametrize("leave", ["stream.controller.abort();", "break;"])
+def test_a_client_that_leaves_stops_the_run(leave: str, node: Node, frontends: Frontends) -> None:
+    source = """
+      import OpenAI from "openai";
+      const client = new OpenAI({ baseURL: process.argv[1] + "/v1", apiKey: "none", maxRetries: 0 });
+      const messages = [{ role: "user", content: "go" }];
+      const stream = await client.chat.completions.create({ model: "cancelled", messages, stream: true });
+      let said = "";
+      for await (const { choices: [{ delta }] } of stream) {
+        said += delta.content ?? "";
+        if (said === "So far and") { LEAVE }
+      }
+      console.log(JSON.stringify(said));
+    """
+    until(lambda: frontends.app.service.going == 0)
+
+    assert node.run(source.replace("LEAVE", leave), frontends.url) == ["So far and"]
+    until(lambda: frontends.app.service.going == 0)
+
+
+def test_the_ai_sdk_answers_calls_and_goes_on(node: Node, frontends: Frontends) -> None:
+    source = """
+      import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+      import { isStepCount, jsonSchema, streamText, tool } from "ai";
+      const provider = createOpenAICompatible({ name: "agentkit", baseURL: process.argv[1] + "/v1" });
+      const asked = [];
+      const locate = tool({
+        description: "Find.",
+        inputSchema: jsonSchema({ type: "object", properties: { zoom: { type: "integer" } } }),
+        execute: async (input) => { asked.push(input); return "here"; },
+      });
+      const { text, steps } = streamText({
+        model: provider("client-tool"), prompt: "go", tools: { locate }, stopWhen: isStepCount(3), maxRetries: 0,
+      });
+      console.log(JSON.stringify({ text: await text, steps: (await steps).map((step) => step.text), asked }));
+    """
+
+    [said] = node.run(source, frontends.url)
+
+    assert said == {
+        "text": "You are there.",
+        "steps": ["Let me look. ", "You are there."],
+        "asked": [{"zoom": 3}],
+    }
