@@ -25,8 +25,6 @@ from agentkit_transports.session import CloseCode
 
 logger = logging.getLogger("agentkit.server")
 
-MOST: Final = 86400.0
-"""Seconds ahead that a timer is set: a token that is good for years needs none."""
 MAX_KNOWN: Final = 10_000
 """Of whom anything is remembered between two requests."""
 PAGE: Final = 256
@@ -41,23 +39,22 @@ Stop = Callable[[CloseCode, str], None]
 class Stay:
     """One open stream: counted while it lasts, and told when it has to end."""
 
-    __slots__ = ("_age", "_expiry", "_stays", "_stop", "identity", "watched")
+    __slots__ = ("_old_at", "_stays", "_stop", "_timer", "identity", "watched")
 
     def __init__(self, stays: "Stays", identity: Identity | None) -> None:
         self._stays = stays
         self.identity = identity
         self.watched: Watched = tuple
         self._stop: Stop | None = None
-        self._age: asyncio.TimerHandle | None = None
-        self._expiry: asyncio.TimerHandle | None = None
+        self._old_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, stop: Stop, watched: Watched) -> None:
         """Say how the stream is ended, and what it watches. From now on it may be."""
         self._stop, self.watched = stop, watched
         seconds = self._stays.settings.stream_age * random.uniform(0.9, 1.1)  # noqa: S311 - jitter, not a secret
-        loop = asyncio.get_running_loop()
-        self._age = loop.call_later(seconds, self.end, CloseCode.MAX_AGE, "come back with your cursor")
-        self._set_expiry()
+        self._old_at = asyncio.get_running_loop().time() + seconds
+        self._set_timer()
         self._stays.look()
 
     def renew(self, identity: object) -> None:
@@ -76,7 +73,7 @@ class Stay:
             raise
         self._stays.count(identity, 1)
         self.identity = identity
-        self._set_expiry()
+        self._set_timer()
         self._stays.look()
 
     def end(self, code: CloseCode, reason: str) -> None:
@@ -86,23 +83,25 @@ class Stay:
 
     def leave(self) -> None:
         """The stream is over. Again changes nothing."""
-        for timer in (self._age, self._expiry):
-            if timer is not None:
-                timer.cancel()
-        self._age = self._expiry = self._stop = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._stop = None
         self._stays.forget(self)
 
-    def _set_expiry(self) -> None:
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-        if self._stop is not None and self.identity is not None and self.identity.expires is not None:
-            seconds = max(self.identity.expires - self._stays.clock(), 0.0)
-            if seconds < MOST:
-                loop = asyncio.get_running_loop()
-                self._expiry = loop.call_later(
-                    seconds, self.end, CloseCode.TOKEN_EXPIRED, "the token expired"
-                )
+    def _set_timer(self) -> None:
+        """Set the one timer to what comes first: the stream's age, or the end of who it is."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stop is None:
+            return
+        loop = asyncio.get_running_loop()
+        at, code, reason = self._old_at, CloseCode.MAX_AGE, "come back with your cursor"
+        if self.identity is not None and self.identity.expires is not None:
+            expires_at = loop.time() + max(self.identity.expires - self._stays.clock(), 0.0)
+            if expires_at < at:
+                at, code, reason = expires_at, CloseCode.TOKEN_EXPIRED, "the token expired"
+        self._timer = loop.call_at(at, self.end, code, reason)
 
 
 class Stays:
