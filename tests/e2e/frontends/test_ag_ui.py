@@ -16,7 +16,7 @@ from ag_ui.core import AgentCapabilities
 from checkers.ag_ui import Watcher, frames_of
 from e2e.frontends.scenarios import BY_NAME, SCENARIOS, SECRETS, Scenario
 from e2e.frontends.stand import NPM, SCRIPT_TIMEOUT, Frontends, Node, NodeScript
-from e2e.servers import process, until
+from e2e.servers import Process, process, until
 
 from agentkit_server.demo import approval_agent
 
@@ -317,15 +317,35 @@ def test_a_second_tab_is_told_that_the_thread_is_busy(connect: Connect, frontend
 @pytest.mark.parametrize("version", CLIENTS)
 def test_a_server_that_dies_is_no_good_end(version: str, scripts: dict[str, Clients]) -> None:
     with process() as server:
-        url = f"http://127.0.0.1:{server.port}/v1/ag-ui/held"
-        client = Client(scripts[version], version, url, str(uuid.uuid4()))
-        client.begin("go")
-        while client.read().get("event", {}).get("type") != "REASONING_MESSAGE_CONTENT":
-            pass
+        client = held(server, scripts[version], version)
 
         server.kill()
 
         assert client.end().failed
+
+
+@pytest.mark.parametrize("version", CLIENTS)
+def test_a_server_that_stops_says_so(version: str, scripts: dict[str, Clients]) -> None:
+    with process() as server:
+        client = held(server, scripts[version], version)
+
+        status, _ = server.end()
+        seen = client.end()
+
+    assert (status, seen.failed) == (0, "")
+    assert seen.end.get("outcome", seen.end.get("code")) == (
+        {"type": "cancelled"} if version == "1.0.0" else "cancelled"
+    )
+
+
+def held(server: Process, clients: Clients, version: str) -> Client:
+    """Return a client in the middle of an answer."""
+    url = f"http://127.0.0.1:{server.port}/v1/ag-ui/held"
+    client = Client(clients, version, url, str(uuid.uuid4()))
+    client.begin("go")
+    while client.read().get("event", {}).get("type") != "REASONING_MESSAGE_CONTENT":
+        pass
+    return client
 
 
 def test_what_cannot_be_read_is_a_clear_error(connect: Connect) -> None:
