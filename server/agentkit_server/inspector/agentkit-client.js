@@ -6,6 +6,7 @@
 
 // Milliseconds:
 const DELAY = 1_000; // before a return, unless the server says; doubled each time
+const MOST_ASKED = 300_000; // of what a server asks to wait
 const LONGEST = 15_000; // between two attempts
 const REFUSED = 10_000; // a 404 behind a restarting proxy heals, but slowly
 const SILENCE = 45_000; // the server gives a sign of life every 15 s
@@ -154,11 +155,8 @@ class Feed {
 			if (this.#over) return;
 			const { code, message = "" } = problem ?? {};
 			const isRefused = code === 4004 || code === 4500;
-			if (isRefused && !this.#refused && typeof auth === "function") {
-				this.#refused = true;
-				continue;
-			}
-			if (problem && giveUp(problem)) return this.#end({ name: "failed", error: message }, problem);
+			if (isRefused && !this.#refused && typeof auth === "function") this.#refused = true;
+			else if (problem && giveUp(problem)) return this.#end({ name: "failed", error: message }, problem);
 			this.#attempt += 1;
 			const delay = this.#pause(problem);
 			const name = globalThis.navigator?.onLine === false ? "offline" : "waiting";
@@ -317,7 +315,7 @@ class Feed {
 	}
 
 	#pause(problem) {
-		if (problem?.retryAfter) return problem.retryAfter * 1000;
+		if (problem?.retryAfter) return Math.min(MOST_ASKED, problem.retryAfter * 1000);
 		const grown = Math.min(LONGEST, this.#delay * 2 ** Math.min(this.#attempt - 1, 6));
 		return Math.max(isFinal(problem ?? {}) ? REFUSED : 0, grown) * (0.8 + Math.random() * 0.4);
 	}
