@@ -21,7 +21,7 @@ from websockets.frames import CloseCode, Frame
 
 from agentkit_server.ending import DRAIN, Drain
 from agentkit_server.settings import Settings
-from agentkit_transports.asgi import ABORT
+from agentkit_transports.asgi import ABORT, SETTLE
 from agentkit_transports.problem import MEDIA_TYPE, Problem
 
 logger = logging.getLogger("agentkit.server.connections")
@@ -259,7 +259,15 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     async def run_asgi(self) -> None:
         """Run the application, with an abort in its scope."""
         self.scope["extensions"].update(_extensions(self.config, self.transport))
+        self.scope["extensions"][SETTLE] = {"settle": self._settle}
         await super().run_asgi()
+
+    def _settle(self) -> None:
+        """Let go of what only the handshake needed."""
+        if self.handshake_complete and not self.close_sent:
+            self.request.headers.clear()
+            self.response.headers.clear()
+            self.scope["headers"] = []
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; a handshake that `websockets` refuses to parse gets an answer."""

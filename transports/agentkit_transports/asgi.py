@@ -15,6 +15,19 @@ Calling it drops the connection at once, with what is still unsent. ASGI has no 
 """
 
 
+SETTLE: Final = "agentkit.settle"
+"""Another one, of sockets: `{"settle": Callable[[], None]}`. Calling it after the accept lets the handshake go, headers and all: some
+kilobytes that nobody asks for again while the socket is open.
+"""
+
+
+def settle(scope: Scope) -> None:
+    """Let a socket's handshake go, where the server can. Its headers are read before."""
+    extension = scope.get("extensions", {}).pop(SETTLE, None)
+    if extension is not None:
+        extension["settle"]()
+
+
 def abort_of(scope: Scope) -> Callable[[], None] | None:
     """Return what drops the connection of `scope` at once, or None where the server cannot."""
     extension = scope.get("extensions", {}).get(ABORT)

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, TypeVar
 from agentkit.content import JsonValue
 from agentkit.errors import EngineError
 from agentkit.log import Topic
-from agentkit_transports.asgi import Message, Receive, Scope, Send
+from agentkit_transports.asgi import Message, Receive, Scope, Send, settle
 from agentkit_transports.backend import Action, Backend, Identity, Stay
 from agentkit_transports.client_frames import Rid
 from agentkit_transports.direct import socket_outlet
@@ -90,6 +90,7 @@ class WebSocketEndpoint:
         chosen = SUBPROTOCOL if SUBPROTOCOL in offered else None
         try:
             await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
+            settle(scope)
             conversation = _Conversation(self.backend, self.limits, identity, stay, scope, send)
             if offered and chosen is None:
                 conversation.stop(Close(CloseCode.VERSION, f"speak {SUBPROTOCOL}"))
