@@ -20,9 +20,14 @@ HEADERS: Final = "agentkit.headers"
 """Where a scope keeps headers for its answer."""
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = "GET, HEAD, POST, DELETE"
-REQUEST_HEADERS: Final = ("accept", "authorization", "content-type", "idempotency-key", "last-event-id")
+REQUEST_HEADERS: Final = (
+    "accept", "authorization", "content-type", "idempotency-key", "last-event-id", "user-agent", "x-run-id", "x-thread-id",
+    # `openai` says with these what it is, also from a page
+    *(f"x-stainless-{word}" for word in ("arch", "helper-method", "lang", "os", "package-version", "retry-count", "runtime")),
+    "x-stainless-runtime-version", "x-stainless-timeout",
+)  # fmt: skip
 """What other sites' pages may send, beside the settings' `cors_headers`."""
-RESPONSE_HEADERS: Final = "Location, Retry-After, WWW-Authenticate"
+RESPONSE_HEADERS: Final = "Location, Retry-After, WWW-Authenticate, X-Run-Id"
 """What their scripts may read."""
 PREFLIGHT_AGE: Final = 600
 """Seconds that a browser may remember an answer: a site that is taken off the list is refused soon."""

@@ -395,6 +395,23 @@ async def test_an_owners_thread_is_not_anothers() -> None:
     assert [len(request.messages) for request in model.requests] == [1, 1]
 
 
+async def test_pages_of_listed_sites_may_send_what_openais_client_sends() -> None:
+    page = "https://page.example"
+    app = create_app([Agent("echo", model=ScriptedModel())], settings=Settings(allowed_origins=(page,)))
+    sent = (
+        "authorization,content-type,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,"
+        "x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout,x-thread-id"
+    )
+    asked = {"origin": page, "access-control-request-method": "POST", "access-control-request-headers": sent}
+    async with client(app) as http:
+        answer = await http.options(CHAT, headers=asked)
+    await app.aclose()
+
+    allowed = {name.strip() for name in answer.headers["access-control-allow-headers"].split(",")}
+    assert answer.headers["access-control-allow-origin"] == page
+    assert set(sent.split(",")) <= allowed
+
+
 async def test_one_stream_too_many_is_refused_in_openais_shape() -> None:
     key, line = new_key("ada")
     model = ScriptedModel([Say("so"), Wait(60)], repeat=True)
