@@ -54,7 +54,7 @@ SPEAK = """async ({ ticket, topic }) => new Promise((done) => {
 def young(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, dict[str, str]]]:
     """A guarded server that asks every stream to come back after half a second, and everybody's keys."""
     folder = tmp_path_factory.mktemp("young")
-    with process(str(SERVER), str(folder), env={"AGENTKIT_STREAM_AGE": "0.5"}) as one:
+    with process(str(SERVER), str(folder), env={"AGENTKIT_STREAM_AGE": "0.5", "TICKET_TIMEOUT": "60"}) as one:
         yield one, json.loads(Path(folder / "secrets.json").read_text())
 
 
