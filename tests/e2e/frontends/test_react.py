@@ -1,13 +1,16 @@
 """`useChat` in Chromium: the example's page, built by Vite, against a real server."""
 
 import mimetypes
+import os
 import shutil
+import socket
 import subprocess
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx2
 import pytest
 from e2e.browsing import Tabs, until
 from e2e.frontends.scenarios import BY_NAME, SECRETS
@@ -65,6 +68,13 @@ def open_page(built: Path, frontends: Frontends, tabs: Tabs) -> Open:
 @pytest.fixture
 def chat() -> str:
     return uuid.uuid4().hex
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    return port
 
 
 def say(tab: "Page", text: str = "go") -> None:
@@ -155,3 +165,35 @@ def test_a_failure_is_told_and_the_answer_is_made_again(open_page: Open, chat: s
 
     assert answer(tab) == BY_NAME["failed"].text
     assert tab.locator("article").count() == 2
+
+
+def test_the_development_server_hands_a_chat_on(
+    built: Path, frontends: Frontends, node: Node, chat: str
+) -> None:
+    command = [
+        node.program,
+        "node_modules/vite/bin/vite.js",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(free_port()),
+    ]
+    env = {**os.environ, "AGENTKIT_URL": frontends.url, "NO_COLOR": "1"}
+    message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+    with subprocess.Popen(command, cwd=built.parent, env=env, stdout=subprocess.PIPE, text=True) as vite:
+        try:
+            assert vite.stdout is not None
+            said = next((line for line in vite.stdout if "Local:" in line), "")
+            url = said.split("Local:")[1].strip().rstrip("/")
+            answer = httpx2.post(
+                f"{url}/v1/ai-sdk/reasoning-then-text",
+                json={"id": chat, "message": message},
+                headers={"origin": url},
+                timeout=20,
+                trust_env=False,
+            )
+        finally:
+            vite.terminate()
+
+    assert answer.status_code == 200, answer.text
+    assert answer.text.endswith("data: [DONE]\n\n")
