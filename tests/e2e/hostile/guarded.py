@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
         send_timeout=1.0,
         heartbeat=0.5,
         hello_timeout=0.5,
-        ticket_timeout=float(os.environ.get("TICKET_TIMEOUT", "2")),
+        ticket_timeout=float(os.environ.get("TICKET_TIMEOUT", "3")),
         recheck=0.2,
         drain_timeout=0.2,
         farewell_timeout=0.5,
