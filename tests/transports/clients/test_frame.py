@@ -77,3 +77,7 @@ def test_an_ev_frame_holds_envelopes() -> None:
     (told,) = frames_of_message({"op": "ev", "topic": "t", "e": [record]})
 
     assert isinstance(told, Envelope) and told.id == "e-2"
+
+
+def test_half_a_surrogate_pair_is_read_too() -> None:
+    assert parse_object('{"text":"\\ud83d"}') == {"text": "\ud83d"}
