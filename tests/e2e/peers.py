@@ -102,8 +102,9 @@ class Follower:
         named: the frames' names, in step with `events`.
     """
 
-    def __init__(self, url: str, *, last_id: str = "") -> None:
+    def __init__(self, url: str, *, last_id: str = "", key: str = "") -> None:
         self.url = url
+        self._key = key
         self.events: list[dict[str, Any]] = []
         self.named: list[str] = []
         self.last_id = last_id
@@ -113,6 +114,8 @@ class Follower:
     async def follow(self, *, until: str = "stream.end") -> Self:
         """Read until a type has come, or the stream has ended."""
         headers = {"accept": "text/event-stream"}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
         if self.last_id:
             headers["last-event-id"] = self.last_id
         decoder = SSEDecoder()

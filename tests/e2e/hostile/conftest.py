@@ -80,6 +80,16 @@ class House:
         )
         return answer.status_code == 200 and answer.json()["text"] == "and here it is"
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._process.process.pid
+
+    def seconds_of_work(self) -> float:
+        """Return the processor time that the server has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def open_files(self) -> int:
         """Return how many files and sockets the server has open."""
         return len(os.listdir(f"/proc/{self._process.process.pid}/fd"))

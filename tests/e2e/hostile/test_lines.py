@@ -41,7 +41,7 @@ def test_every_test_that_is_named_exists() -> None:
 def test_every_numbered_test_is_in_the_table() -> None:
     own = {
         name
-        for file in ("test_identity.py", "test_bounds.py")
+        for file in ("test_identity.py", "test_bounds.py", "test_crowds.py")
         for name in names(f"e2e/hostile/{file}")
         if name.startswith("test_")
     }
