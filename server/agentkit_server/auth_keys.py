@@ -63,12 +63,12 @@ class APIKeys(Auth):
         return found
 
     async def authorize(self, identity: Identity, action: Action, agent: str, thread: str) -> bool:
-        """Tell whether the key still exists and has the right."""
+        """Tell whether the key still exists and has the right: not another key of its name, which may be there because this one was stolen."""
         self.keys()
         current = self._names.get(identity.subject)
-        if current is None:
+        if current is None or current.mark != identity.mark:
             return False
-        return identity.may(action, agent, thread) and action in current.rights
+        return identity.may(action, agent, thread) and current.may(action, agent, thread)
 
     def keys(self) -> Sequence[APIKey]:
         """Return the keys as they are now."""
@@ -164,6 +164,7 @@ def _key(words: Sequence[str]) -> APIKey:
             frozenset(options["agents"].split(",")) if "agents" in options else None,
             datetime.fromisoformat(options["expires"]).timestamp() if "expires" in options else None,
             exposure,
+            mark=digest.hex()[:16],
         ),
     )
 

@@ -7,7 +7,7 @@ rights go.
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from agentkit.errors import ConfigurationError, quote
@@ -53,6 +53,8 @@ class Identity:
     """The most of the reasoning that it gets; the server's own setting may allow less."""
     way: int = 0
     """Which of several ways found it; `AnyOf` asks that one what it may do."""
+    mark: str = field(default="", compare=False)
+    """What it was known by, if that can be taken back: a key that replaces a stolen one of the same name has another."""
     grant: Grant | None = None
     """For who came with a ticket: nothing but this."""
 

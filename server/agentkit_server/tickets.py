@@ -208,6 +208,7 @@ def _dump(identity: Identity) -> dict[str, JsonValue]:
         "expires": identity.expires,
         "exposure": identity.exposure,
         "way": identity.way,
+        "mark": identity.mark,
         "grant": None if grant is None else [grant.agent, grant.thread, grant.run],
     }
 
@@ -225,5 +226,6 @@ def _load(data: Mapping[str, JsonValue]) -> Identity:
         float(expires) if isinstance(expires, int | float) else None,
         next(one for one in EXPOSURES if one == data["exposure"]),
         way if isinstance(way, int) else 0,
+        str(data.get("mark", "")),
         Grant(*map(str, grant)) if isinstance(grant, list) else None,
     )

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
+from asgi import client
+from server.people import THREAD, make_guarded
 from starlette.requests import HTTPConnection
 
 from agentkit.errors import ConfigurationError
@@ -123,6 +125,27 @@ async def test_a_line_that_is_gone_ends_the_key_and_a_file_that_is_gone_ends_all
 
     assert (before, after, gone) == (True, False, None)
     assert known == [None, Identity("bob", "bob")]
+
+
+async def test_another_key_of_the_name_ends_what_the_old_one_opened(tmp_path: Path) -> None:
+    now = 0.0
+    stolen, line = new_key("ann")
+    path = tmp_path / "keys"
+    path.write_text(line)
+    keys = APIKeyFile(path, clock=lambda: now)
+    app = make_guarded(keys)
+    async with client(app) as http:
+        signed = await http.post(
+            "https://testserver/v1/session", headers={"authorization": f"Bearer {stolen}"}
+        )
+        cookie = {"cookie": signed.headers["set-cookie"].partition(";")[0]}
+        before = await http.get(f"{THREAD}/runs", headers=cookie)
+        path.write_text(new_key("ann")[1] + "\n")
+        now = 2.0
+        after = await http.get(f"{THREAD}/runs", headers=cookie)
+
+    assert (signed.status_code, before.status_code, after.status_code) == (204, 200, 404)
+    await app.aclose()
 
 
 async def test_fewer_rights_in_the_file_hold_for_who_is_here_already(tmp_path: Path) -> None:
