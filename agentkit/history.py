@@ -96,7 +96,7 @@ class RunRecord:
     """Of a failed or cancelled run: why."""
     retryable: bool = False
     termination: str = ""
-    """Of a run that has ended or waits: `completed`, `stop_condition`, `hook_stop`, `suspended`, `limit`, `failed`, `cancelled`."""
+    """Of a run that has ended or waits: `completed`, `client_tools`, `stop_condition`, `hook_stop`, `suspended`, `limit`, `failed`, `cancelled`."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     step: int = 0
     """Of a suspended run: the step that waits."""
