@@ -92,9 +92,7 @@ async def test_a_run_is_followed_on_trio_too(server: Running, thread: str) -> No
 
 @pytest.mark.faults
 @pytest.mark.parametrize("transport", BOTH)
-@pytest.mark.parametrize(
-    "seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 20))]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 20))])
 async def test_a_link_that_cuts_stalls_and_resets_loses_and_doubles_nothing(
     server: Running, thread: str, transport: Transport, seed: int
 ) -> None:
@@ -133,7 +131,7 @@ FULL = pytest.mark.full
     ("kept", "transport"),
     [
         pytest.param(True, "sse", id="file-sse"),
-        pytest.param(False, "websocket", id="memory-websocket"),
+        pytest.param(False, "websocket", id="memory-websocket", marks=FULL),
         pytest.param(True, "websocket", id="file-websocket", marks=FULL),
         pytest.param(False, "sse", id="memory-sse", marks=FULL),
     ],
@@ -141,7 +139,7 @@ FULL = pytest.mark.full
 async def test_a_restart_goes_on_where_the_log_is_kept_and_is_told_where_not(
     tmp_path: Path, transport: Transport, kept: bool
 ) -> None:
-    env = {"AGENTKIT_ENGINE": f"sqlite:///{tmp_path}/log.db" if kept else "memory://"}
+    env = {"AGENTKIT_ENGINE": f"sqlite:///{tmp_path}/log.db?lease=1" if kept else "memory://"}
     with process(servers.__file__, env=env) as first:
         async with Link(first.port).open() as link, asyncio.timeout(50):
             address = url_of(link.url, "t")
@@ -151,7 +149,9 @@ async def test_a_restart_goes_on_where_the_log_is_kept_and_is_told_where_not(
                 await asyncio.to_thread(first.kill)
                 with process(servers.__file__, env=env) as second:
                     link.target = second.port
-                    await start_run(link.url, "quick", "t")
+                    # The killed process may have kept the thread's lease: wait until it has run out.
+                    agent = connect_agent(f"{link.url}/v1/agents/quick", settings=QUICK)
+                    await agent.start("hello", thread="t", on_busy="queue")
                     after = await until_end(feed)
 
     numbers = [item.seq for item in (*before, *after) if isinstance(item, Envelope)]
