@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import json
 import os
-import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -229,19 +226,19 @@ async def test_a_worker_that_was_killed_is_replaced_and_its_run_has_failed_once(
     assert chat.status_code == 200
 
 
-async def test_one_signal_drains_all_workers_and_their_watchers_are_told(cluster: Cluster) -> None:
-    workers = cluster.workers
-    thread = f"{cluster.url}/v1/agents/scripted/threads"
+async def test_one_signal_drains_all_workers_and_their_watchers_are_told(shared: Cluster) -> None:
+    workers = shared.workers  # the last test that shares them
+    thread = f"{shared.url}/v1/agents/scripted/threads"
     readings, followers = [], []
     for worker, name in zip(workers, ("a", "b"), strict=True):
-        with cluster.only(worker):
+        with shared.only(worker):
             readings.append(following(f"{thread}/{name}/events?after=earliest"))
             followers.append(await readings[-1].__aenter__())
-            await start_run(cluster.url, "scripted", name)
+            await start_run(shared.url, "scripted", name)
     for follower in followers:
         await asyncio.to_thread(until, partial(has_named, follower, "reasoning"))
 
-    status, said = await asyncio.to_thread(cluster.parent.end)
+    status, said = await asyncio.to_thread(shared.parent.end)
     for reading in readings:
         await reading.__aexit__(None, None, None)
 
@@ -278,21 +275,3 @@ async def test_workers_whose_parent_was_killed_end_in_order(cluster: Cluster) ->
     assert types(follower)[-1] == "stream.closing"
     assert follower.ended_cleanly
     await asyncio.to_thread(until, lambda: are_gone(workers))
-
-
-def refusal(*arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, "-m", "agentkit_server", "--port", "0", *arguments],
-        capture_output=True, text=True, timeout=30, check=False,
-    )  # fmt: skip
-    assert result.returncode != 0
-    return re.sub(r"\s+", " ", result.stderr)
-
-
-def test_memory_is_refused_for_several_workers() -> None:
-    said = refusal("--workers", "2", "--engine", "memory://")
-
-    assert said.startswith(
-        "agentkit: --workers 2 needs an engine that processes share, sqlite:///path or redis"
-    )
-    assert json.dumps(said).count("Traceback") == 0

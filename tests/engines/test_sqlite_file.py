@@ -99,6 +99,22 @@ async def test_a_lock_of_another_program_is_waited_for_and_then_told(tmp_path: P
     await engine.aclose()
 
 
+async def test_a_file_that_may_only_be_read_is_told_and_read(tmp_path: Path) -> None:
+    engine = SQLiteEngine(tmp_path / "log.db")
+    await say(engine, "kept")
+    engine._writer._connection.execute(
+        "PRAGMA query_only=ON"
+    )  # as a file system without write access would do
+    with pytest.raises(EngineError, match="it is read-only"):
+        await say(engine, "refused")
+    kept = await seqs(engine)
+    engine._writer._connection.execute("PRAGMA query_only=OFF")
+
+    assert kept == [1]
+    assert [record.seq for record in await say(engine, "on")] == [2]
+    await engine.aclose()
+
+
 @pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
 async def test_a_file_that_is_gone_takes_nothing_more_and_is_not_made_anew(
     tmp_path: Path, replaced: bool
