@@ -1,6 +1,6 @@
 """Measure agentkit beside its floors and its peers: `make bench`, `make bench ARGS=--quick`, `make bench ARGS="--only A C"`.
 
-A whole run writes `docs/img/speed-*.svg` and the figures in `docs/speed.md` and the README. A quick one, or one of some rows, only prints.
+A whole run writes `docs/img/speed-*.svg` and the figures in `docs/speed.md` and the README. A quick one (without `--write`), or one of some rows, only prints.
 """
 
 import argparse
@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one round of less work, under two minutes")
     parser.add_argument("--rounds", type=int, default=0, help="interleaved rounds (5; quick: 1)")
     parser.add_argument("--only", nargs="+", choices=PARTS, help="some parts only: " + ", ".join(PARTS))
+    parser.add_argument("--write", action="store_true", help="write the documents also after a quick run")
     parser.add_argument("--raw", type=Path, help="write all figures of all rounds to this file, as JSON")
     asked = parser.parse_args()
     if len(CORES) < 2:
@@ -50,7 +51,7 @@ def main() -> int:
     if asked.only:
         print(f"\n{report.header(options, loads)}\n\n{report.table(rows)}")
     else:
-        print("\n" + report.publish(rows, options, loads, asked.raw))
+        print("\n" + report.publish(rows, options, loads, asked.raw, write=asked.write or not asked.quick))
     print(f"\n{time.monotonic() - begun:.0f} s")
     return 0
 

@@ -20,7 +20,7 @@ NAMES = {
 }
 
 
-def cases(options: Options) -> tuple[list[Case], dict[str, str]]:
+def cases() -> tuple[list[Case], dict[str, str]]:
     """Return who takes part, and why others do not."""
     found = [
         ours("agentkit", "client_ours.py"),
@@ -36,9 +36,6 @@ def cases(options: Options) -> tuple[list[Case], dict[str, str]]:
         "pydantic-ai": ("pydantic-ai", ("client_peers.py", "pydantic-ai")),
     }
     for name, (environment, words) in wanted.items():
-        if options.quick and name == "pydantic-ai":
-            missing[name] = "left out with --quick"
-            continue
         python, why = peers.find(environment)
         if python:
             found.insert(1 if name == "floor" else len(found), Case(name, python, words))
@@ -61,7 +58,7 @@ def measure(options: Options) -> list[Row]:
             "A2", f"{NAMES[shape]}, one delta each 300 µs", "µs a delta", "floor", 1.3
         )
     rows["anthropic:first:60"] = Row("A4", "the first delta, warm client", "ms", "floor", 1.3)
-    everybody, missing = cases(options)
+    everybody, missing = cases()
     with provider() as server:
         url = f"http://127.0.0.1:{server.port}"
         interleave(options.rounds, everybody, lambda case, _: _take(case, url, rows))

@@ -12,7 +12,7 @@ class Options:
     """How much is measured."""
 
     quick: bool = False
-    """One round, less work, no slow peers: to see that it runs, not to publish."""
+    """One round, less work: to see that it runs, not to publish."""
     rounds: int = 5
 
     @contextlib.contextmanager

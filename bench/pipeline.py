@@ -33,9 +33,6 @@ def measure(options: Options) -> list[Row]:
                 ("ai-query", ("fanout_peers.py", "ai-query")),
                 ("pydantic-ai", ("fanout_peers.py", "pydantic-ai")),
             ):
-                if options.quick and name == "pydantic-ai":
-                    row.missing[name] = "left out with --quick"
-                    continue
                 python, why = peers.find(name)
                 if python:
                     everybody.append(Case(name, python, (*words, *place)))

@@ -21,10 +21,14 @@ NAME = "agentkit"
 def header(options: Options, loads: Sequence[float]) -> str:
     """Say when, where and with what it was measured."""
     versions = ", ".join(f"{name} {version}" for name, version in peers.versions().items())
-    quick = " A quick run: to see that it runs, not to quote." if options.quick else ""
+    quick = (
+        " A quick run of little work on a machine that was busy with other things: to see that it runs, not to quote."
+        if options.quick
+        else ""
+    )
     return (
         f"Measured {time.strftime('%Y-%m-%d')} on {machine()}; {options.rounds} interleaved rounds, medians; load average "
-        f"{min(loads):.1f} to {max(loads):.1f} (2 is the benchmark alone).{quick} Against {versions}."
+        f"{min(loads):.1f} to {max(loads):.1f} (the benchmark alone makes 1 to 2).{quick} Against {versions}."
     )
 
 
@@ -135,7 +139,9 @@ def summary(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def publish(rows: Sequence[Row], options: Options, loads: Sequence[float], into: Path | None) -> str:
+def publish(
+    rows: Sequence[Row], options: Options, loads: Sequence[float], into: Path | None, *, write: bool
+) -> str:
     """Write plots and documents, and the raw figures; return the table."""
     loads = [*loads, load()]
     text = header(options, loads)
@@ -143,7 +149,7 @@ def publish(rows: Sequence[Row], options: Options, loads: Sequence[float], into:
     if into is not None:
         raw: dict[str, Any] = {"header": text, "rows": [asdict(row) for row in rows]}
         into.write_text(json.dumps(raw, ensure_ascii=False, indent=1))
-    if not options.quick:
+    if write:
         plots(rows)
         tell(ROOT / "docs" / "speed.md", f"{text}\n\n{whole}")
         tell(ROOT / "README.md", f"{summary(rows)}\n\n{text}")
