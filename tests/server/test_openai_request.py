@@ -99,7 +99,7 @@ OPTIONS = st.dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(messages=MESSAGES, options=OPTIONS, keeps=st.booleans())
 def test_whatever_comes_is_a_run_or_a_problem(messages: Any, options: Any, keeps: bool) -> None:
     known = [Message.user("before"), Message.assistant([ToolUseBlock("c1", "f", "{}")])] if keeps else []

@@ -101,7 +101,7 @@ def test_from_any_record_on_the_rest_is_the_suffix(stream: Stream) -> None:
         assert whole == encode(records[: record.seq]) + encode(records, after=record.seq)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(legs=runs(), usage=st.booleans())
 def test_every_legal_run_passes_the_strict_reader(legs: list[list[Event]], usage: bool) -> None:
     events = [event for leg in legs for event in leg]
