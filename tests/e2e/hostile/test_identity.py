@@ -124,7 +124,7 @@ async def test_68_a_bad_token_opens_nothing_and_all_are_refused_alike(house: Hou
 
 
 async def test_69_a_token_that_expires_ends_its_streams_and_a_new_one_keeps_the_socket(house: House) -> None:
-    brief = token(exp=int(time.time()) + 2)
+    brief = token(exp=int(time.time()) + 4)
     headers = {"authorization": f"Bearer {brief}"}
     async with socket(house, additional_headers=headers) as dying, socket(house) as refreshed:
         await say(refreshed, op="hello", auth=brief)
