@@ -91,3 +91,11 @@ async def test_an_abort_is_the_servers_to_give(make_peer: Any) -> None:
     assert not BodyOutlet({"extensions": {}}, peer.send, 1.0).abort()
     assert not BodyOutlet({}, peer.send, 1.0).abort()
     assert ABORT in peer.scope["extensions"]
+
+
+async def test_a_socket_that_was_closed_meanwhile_is_a_client_that_left(make_peer: Any) -> None:
+    async def send(_: object) -> None:
+        raise RuntimeError("Unexpected ASGI message 'websocket.send', after sending 'websocket.close'")
+
+    with pytest.raises(ConnectionResetError):
+        await SocketOutlet(make_peer().scope, send, 1.0).send(Batch(b"x"))

@@ -125,4 +125,7 @@ class SocketOutlet(Outlet):
     async def _deliver(self, message: Message) -> None:
         """As `Outlet`; the timeout counts from this one's turn."""
         async with self._lock:
-            await super()._deliver(message)
+            try:
+                await super()._deliver(message)
+            except RuntimeError as error:  # servers say so of a socket that was closed meanwhile, by either side
+                raise ConnectionResetError("the socket is closed") from error
