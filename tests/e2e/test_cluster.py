@@ -18,7 +18,13 @@ from e2e.peers import Follower, start_run
 from e2e.servers import Process, process, until
 from redis_server import PROGRAM, RedisServer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.anyio, pytest.mark.full]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.faults,
+    pytest.mark.anyio,
+    pytest.mark.full,
+    pytest.mark.timeout(180),
+]
 
 FOLDER = Path(__file__).parents[2] / "examples" / "cluster"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")

@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.faults,
     pytest.mark.anyio,
+    pytest.mark.timeout(180),  # three processes have to begin, each of which imports all there is
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
 
