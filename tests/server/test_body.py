@@ -1,5 +1,7 @@
 """JSON bodies: clean, bounded, of the right shape, or a problem."""
 
+import json
+import time
 from typing import Any
 
 import pytest
@@ -54,6 +56,30 @@ def test_json_that_is_not_clean_is_refused(data: bytes, detail: str) -> None:
 
     assert (problem.status, problem.code) == (400, "malformed")
     assert detail in problem.detail
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'"a\\"[,"', b'{"a":0}'])
+def test_more_values_than_anybody_needs_are_refused_before_they_are_parsed(value: bytes) -> None:
+    data = b'{"text":"x","extra":[' + b",".join([value] * 400_000) + b"]}"
+    began = time.process_time()
+
+    problem = refusal(data)
+
+    assert (problem.status, problem.code) == (400, "malformed")
+    assert "more than 100000 values" in problem.detail
+    assert time.process_time() - began < 1.0  # parsing them takes several seconds, in which nobody is served
+
+
+@pytest.mark.parametrize("text", ["a, [b] {c}, " * 100_000, '\\",' * 200_000])
+def test_what_stands_in_a_text_is_no_value(text: str) -> None:
+    assert parse(json.dumps({"text": text}).encode(), Order, max_depth=64).text == text
+
+
+def test_a_text_that_does_not_end_is_looked_at_once() -> None:
+    began = time.process_time()
+
+    assert "not JSON" in refusal(b'["' + b'\\",' * 1_000_000).detail
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize(
