@@ -180,14 +180,16 @@ async def soak(server: Server, options: argparse.Namespace) -> bool:
     memory = [server.memory()]
     heads: Counter[str] = Counter()
 
-    async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
+    async with httpx2.AsyncClient(
+        trust_env=False, timeout=180, limits=httpx2.Limits(keepalive_expiry=1.0)
+    ) as http:
 
         async def run(number: int) -> None:
             await asyncio.sleep(options.seconds * number / options.runs)
             path = f"{server.url}/v1/agents/a/threads/t{number % THREADS}"
             started = (await http.post(f"{path}/runs", json={"input": "x", "on_busy": "queue"})).json()
             while True:
-                found = (await http.get(f"{path}/runs/{started['run']}?wait=30")).json()
+                found = (await http.get(f"{path}/runs/{started['run']}?wait=5")).json()
                 if found.get("ended"):
                     break
             counts[found["status"]] += 1
@@ -199,7 +201,7 @@ async def soak(server: Server, options: argparse.Namespace) -> bool:
         await running
         metrics = (await http.get(f"{server.url}/metrics")).text
 
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90  # a busy machine
     while time.monotonic() < end:
         heads = Counter({f"t{n}": max(r.seq for r in readers if r.thread == f"t{n}") for n in range(THREADS)})
         if all(reader.seq == heads[reader.thread] for reader in readers):
