@@ -55,7 +55,8 @@ def table(rows: Sequence[Row]) -> str:
         ratios, wanted, marks = [], [], []
         for name, found, most in row.verdicts():
             spread = row.spread(NAME, name) if name != "itself" else ""
-            ratios.append(f"{found:.2f} × {name}" + (f" ({spread})" if spread else ""))
+            against = "" if name == "itself" else f"{found:.2f} × {name}"
+            ratios.append(against + (f" ({spread})" if spread else ""))
             wanted.append(f"≤ {most:.3g}")
             marks.append("✓" if found <= most else "✗")
         cells = (
