@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from e2e.browsing import Tabs
@@ -24,7 +25,7 @@ def tabs(new_tabs: Callable[[], Tabs]) -> Iterator[Tabs]:
 
 
 def ask(tabs: Tabs, url: str, agent: str) -> Any:
-    tab: Page = tabs.open(f"{url}#agent={agent}&thread=control-{agent}-{id(object())}")
+    tab: Page = tabs.open(f"{url}#agent={agent}&thread=control-{uuid4().hex}")
     tab.fill("#input", "Go on")
     tab.press("#input", "Enter")
     return tab
