@@ -4,12 +4,15 @@ The protocol is an encoder that folds (see `agentkit_transports.encoder`): one v
 means what, and what becomes of a run whose client leaves, is the route's matter.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import anyio
+from starlette.requests import Request
 
+from agentkit.history import RunRecord
 from agentkit.log import EARLIEST, NOW, Cursor, Record, Topic
+from agentkit_server.access import topic_of
 from agentkit_server.feed import FeedResponse
 from agentkit_server.problems import Refuse, response_of
 from agentkit_server.service import PAGE, RunOrder, Service, Started
@@ -107,6 +110,19 @@ async def cancel_on_leave(service: Service, topic: Topic, started: Started) -> N
     """Stop a run whose client has left; one that has ended stays as it is. A server that drains ends its runs itself."""
     if not service.draining:
         await service.cancel(topic, started.run, "the client left")
+
+
+async def leave_waiting(
+    request: Request, service: Service, topic: Topic, records: Sequence[RunRecord]
+) -> None:
+    """Stop the runs of a thread that wait for a person, who says something else instead: their answer would have no place.
+
+    Raises:
+        ProblemError: 403, the sender may not stop them.
+    """
+    for waiting in [one for one in records if one.status == "suspended"]:
+        await topic_of(request, service, "cancel", topic.agent, topic.thread)
+        await service.cancel(topic, waiting.run, "the user went on without it")
 
 
 async def _feed(

@@ -180,7 +180,8 @@ class Service:
             raise ProblemError(Problem(422, "invalid", str(error), field="reasoning")) from None
         try:
             with self.run_limits.beginning(topic.owner):
-                await self.run_limits.admit_thread(self.engine, topic)
+                if not self._is_fleeting:  # there is no thread to count, and none are found on its engine
+                    await self.run_limits.admit_thread(self.engine, topic)
                 handle = await agent.start(
                     order.input,
                     thread=topic.thread,

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from agentkit.agent import Agent
 from agentkit.errors import ConfigurationError
 from agentkit.testing import Call, Say, ScriptedModel, Think
+from agentkit.tool import tool
 from agentkit_server import Application, Auth, Identity, Settings, create_app
 from agentkit_server.auth import bearer
 from agentkit_server.problems import Endpoint
@@ -243,3 +244,57 @@ async def test_what_breaks_while_somebody_is_asked_who_it_is_lets_nobody_in() ->
     assert "secret" not in answer.text
     with anyio.fail_after(5):
         await app.aclose()
+
+
+async def test_who_may_only_run_reads_no_thread_in_another_protocol(guarded: Application) -> None:
+    def asked(*said: str, run: str = "r1") -> dict[str, Any]:
+        messages = [{"id": text, "role": "user", "content": text} for text in said]
+        return {"threadId": "t1", "runId": run, "messages": messages}
+
+    async with client(guarded) as http:
+        with anyio.fail_after(5):
+            path, writer = "/v1/ag-ui/planner", by("writer")
+            assert (await http.post(path, json=asked("hi"), headers=by("ann"))).status_code == 200
+            answers = [
+                await http.post(path, json=asked(), headers=writer),
+                await http.post(path, json=asked("hi"), headers={**writer, "x-run-id": "r1"}),
+                await http.get(f"{path}?threadId=t1&runId=r1", headers=writer),
+                await http.get("/v1/ai-sdk/planner/t1", headers=writer),
+            ]
+            own = await http.post(path, json=asked("mine", run="r2"), headers=writer)
+
+    assert [answer.status_code for answer in answers] == [404] * 4
+    assert own.status_code == 200
+
+
+async def test_who_may_not_cancel_leaves_a_run_that_waits_alone() -> None:
+    people = {"ann": Identity("ann", "one"), "some": Identity("some", "one", frozenset({"read", "run"}))}
+
+    class Some(Auth):
+        async def authenticate(self, request: HTTPConnection) -> Identity | None:
+            return people.get(bearer(request))
+
+    @tool(requires_approval=True)
+    def risk() -> str:
+        """Risk."""
+        return "risked"
+
+    model = ScriptedModel([Call("risk", {})], repeat=True)
+    app = create_app([Agent("planner", model=model, tools=[risk])], settings=Settings(), auth=Some())
+    said = {"threadId": "t1", "runId": "r1", "messages": [{"id": "m1", "role": "user", "content": "go"}]}
+    other = {**said, "runId": "r2", "messages": [{"id": "m2", "role": "user", "content": "no"}]}
+    chat = {"id": "t1", "messages": [{"role": "user", "parts": [{"type": "text", "text": "no"}]}]}
+    async with client(app) as http:
+        with anyio.fail_after(5):
+            assert (await http.post("/v1/ag-ui/planner", json=said, headers=by("ann"))).status_code == 200
+            refused = [
+                await http.post("/v1/ag-ui/planner", json=other, headers=by("some")),
+                await http.post("/v1/ai-sdk/planner", json=chat, headers=by("some")),
+            ]
+            runs = (await http.get(f"{THREAD}/runs", headers=by("ann"))).json()["runs"]
+            taken = await http.post("/v1/ag-ui/planner", json=other, headers=by("ann"))
+    await app.aclose()
+
+    assert [answer.status_code for answer in refused] == [403, 403]
+    assert [run["status"] for run in runs] == ["suspended"]
+    assert taken.status_code == 200

@@ -173,6 +173,22 @@ async def test_one_has_so_many_threads() -> None:
     await app.aclose()
 
 
+async def test_requests_without_a_thread_do_not_change_how_many_there_are() -> None:
+    app = make_guarded(threads_each=3)
+    asked = {"model": "planner", "messages": [{"role": "user", "content": "x"}]}
+    codes = []
+    async with client(app) as http:
+        for thread in ("a", "b", "c", "d"):
+            path = f"/v1/agents/planner/threads/{thread}/chat"
+            codes.append((await http.post(path, json={"message": "x"}, headers=by("ann"))).status_code)
+            for _ in range(2):
+                answer = await http.post("/v1/chat/completions", json=asked, headers=by("ann"))
+                assert answer.status_code == 200
+
+    assert codes == [200, 200, 200, 429]
+    await app.aclose()
+
+
 async def test_without_authentication_there_are_bounds_for_all_only() -> None:
     limits = RunLimits(Settings(runs_each=1, threads_each=1, runs=2))
     limits.begin("")

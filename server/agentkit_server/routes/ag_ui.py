@@ -34,7 +34,7 @@ from agentkit_server.ag_ui_input import (
 from agentkit_server.body import read_json
 from agentkit_server.described import FEED, Description, Parameter, Reply
 from agentkit_server.feed import FeedResponse
-from agentkit_server.foreign_feed import cancel_on_leave, start_feed
+from agentkit_server.foreign_feed import cancel_on_leave, leave_waiting, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import ENDED, RunOrder, Service, Started
 from agentkit_transports.encoder import View
@@ -45,6 +45,8 @@ BUSY_WAIT: Final = 1.0
 """Seconds for a thread's run to end before it counts as busy: who stops an answer and asks again at once does both in one moment."""
 LEFT: Final = "ag_ui"
 """In a run's metadata: what its client said of it."""
+WORDS: Final[tuple[str, ...]] = ("run", "version", "parent")
+"""Of that, what its stream needs."""
 
 
 _LAST: Final = Parameter(
@@ -120,6 +122,7 @@ class _AGUI:
         if asked.survives or "last-event-id" in request.headers:
             again = _by_client(records, body.run_id)
             if again is not None:
+                await topic_of(request, self._service, "read", topic.agent, topic.thread)
                 return await self._replay(request, topic, again)
             if "last-event-id" in request.headers:
                 raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="runId"))
@@ -151,11 +154,9 @@ class _AGUI:
                 raise ProblemError(
                     Problem(422, "invalid", "messages: no message of the user to answer", field="messages")
                 )
+            await topic_of(asked.request, service, "read", topic.agent, topic.thread)
             return self._show(asked, messages)
-        for waiting in [one for one in asked.records if one.status == "suspended"]:
-            await service.cancel(
-                topic, waiting.run, "the user went on without it"
-            )  # its answer would have no place
+        await leave_waiting(asked.request, service, topic, asked.records)
         order = self._order(asked, said, messages)
         view = self._view(asked)
 
@@ -175,7 +176,8 @@ class _AGUI:
         last = asked.records[-1] if asked.records else None
         waiting = last if last is not None and last.status == "suspended" else None
         view = self._view(asked)
-        body = snapshot(messages, waiting, dict(view.options), asked.topic.thread, view.exposure)
+        shown = [self._service.shown(asked.topic.agent, message) for message in messages]
+        body = snapshot(shown, waiting, dict(view.options), asked.topic.thread, view.exposure)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return Response(body, media_type="text/event-stream", headers=headers)
 
@@ -241,6 +243,8 @@ class _AGUI:
         messages = await service.engine.threads.messages(topic)
         said = read_said(asked.body, _thread(messages, rewind.standing(asked.records)))
         results, steering = read_beside(said)
+        if steering:
+            await topic_of(asked.request, service, "steer", topic.agent, topic.thread)
         if not await service.engine.threads.swap_run(topic, record, _renewed(record, asked.state, said)):
             raise ProblemError(Problem(409, "not_suspended", "somebody else has decided", field="resume"))
         if results:
@@ -276,8 +280,8 @@ class _AGUI:
 
     async def _replay(self, request: Request, topic: Topic, record: RunRecord) -> Response:
         service = self._service
-        words = dict(_texts(record.metadata.get(LEFT)))
-        words.pop("context", "")
+        left = dict(_texts(record.metadata.get(LEFT)))  # or what another protocol's client has written there
+        words = {name: left[name] for name in WORDS if name in left}
         if "state" in record.metadata:
             words["state"] = json.dumps(record.metadata["state"])
         cursor, words["skip"] = _place(request)

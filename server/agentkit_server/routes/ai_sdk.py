@@ -24,7 +24,7 @@ from agentkit_server.answers import OpenObject
 from agentkit_server.body import read_json
 from agentkit_server.described import FEED, Description, Reply
 from agentkit_server.feed import FeedResponse
-from agentkit_server.foreign_feed import run_feed, start_feed
+from agentkit_server.foreign_feed import leave_waiting, run_feed, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import ENDED, PAGE, RunOrder, Service
 from agentkit_server.ui_history import ui_messages
@@ -100,10 +100,7 @@ class _Chats:
         if last is not None and last.role == "assistant" and body.trigger != REGENERATE:
             return await self._go_on(request, topic, last, records)
         order = await self._order(topic, body, given, records)
-        for waiting in [
-            one for one in records if one.status == "suspended"
-        ]:  # its answer would have no place
-            await service.cancel(topic, waiting.run, "the user went on without it")
+        await leave_waiting(request, service, topic, records)
         return await self._start(topic, order, self._view(request))
 
     async def show(self, request: Request) -> Response:
@@ -114,7 +111,7 @@ class _Chats:
         messages = await service.engine.threads.messages(topic)
         active = _active(records)
         shown = ui_messages(
-            messages,
+            [service.shown(topic.agent, message) for message in messages],
             records,
             exposure_of(known(request), service),
             leave_out=active.run if active is not None else "",

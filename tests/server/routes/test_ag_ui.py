@@ -11,6 +11,7 @@ from checkers.ag_ui import Watcher, frames_of
 
 from agentkit import Agent, ToolContext, tool
 from agentkit.content import JsonValue, Message, TextBlock, ToolResultBlock
+from agentkit.redaction import RedactWords
 from agentkit.testing import Call, Say, ScriptedModel, Think, Wait
 from agentkit.testing.scripted import Step
 from agentkit_server import Application, Settings, create_app
@@ -381,3 +382,35 @@ async def test_a_busy_thread_refuses_and_one_that_is_about_to_be_free_does_not(
 async def _later(gate: anyio.Event) -> None:
     await anyio.lowlevel.checkpoint()
     gate.set()
+
+
+async def test_what_is_kept_from_watchers_is_in_no_page_that_comes_back() -> None:
+    model = ScriptedModel([Think("a secret"), Say("the secret word")])
+    app = create_app([Agent("a", model=model, redact=RedactWords(["secret"]))], settings=Settings())
+    async with client(app) as http:
+        await ask(http, body("what is the secret?"))
+        pages = [
+            await http.post("/v1/ag-ui/a", json=body()),
+            await http.get("/v1/ag-ui/a?threadId=t1&runId=c1"),
+            await http.get("/v1/ai-sdk/a/t1"),
+        ]
+    kept = await history(app)
+    await app.aclose()
+
+    assert "secret" in kept[0].text
+    assert all(page.status_code == 200 and "word" in page.text for page in pages)
+    assert not any("secret" in page.text for page in pages)
+
+
+async def test_a_run_whose_metadata_another_client_has_written_is_replayed() -> None:
+    app, _ = make_app([Say("well")])
+    left = {"run": "r9", "skip": "x", "state": "{", "sdk": "9"}
+    async with client(app) as http:
+        with anyio.fail_after(5):
+            given = {"input": "hi", "metadata": {"ag_ui": left}}
+            started = await http.post("/v1/agents/a/threads/t1/runs", json=given)
+            await http.get(f"/v1/agents/a/threads/t1/runs/{started.json()['run']}?wait=4")
+            answer = await http.get("/v1/ag-ui/a?threadId=t1&runId=r9")
+    await app.aclose()
+
+    assert types([event for _, event in frames_of(answer.content)])[-1] == "RUN_FINISHED"
