@@ -152,6 +152,8 @@ class HTTPProtocol(HttpToolsProtocol):
         """The head came in time."""
         self._awaited = "body"
         self._stop_timer()
+        if self.parser.get_http_version() == "1.0":
+            self.app = without_chunks(self.app)  # the last request here: uvicorn keeps no such connection
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -228,6 +230,32 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def without_chunks(app: Any) -> Any:
+    """Return `app` for a client of HTTP/1.0, which knows no chunks (RFC 9112 section 6.1): what has no length ends with its connection."""
+
+    async def for_old_clients(scope: Any, receive: Any, send: Any) -> None:
+        cycle: RequestResponseCycle = send.__self__
+        is_measured = False
+
+        async def plainly(message: Any) -> None:
+            nonlocal is_measured
+            if message["type"] == "http.response.start":
+                headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"connection"]
+                is_measured = any(name.lower() == b"content-length" for name, _ in headers)
+                if not is_measured:
+                    cycle.chunked_encoding = False
+                message = {**message, "headers": headers}
+            elif not is_measured:
+                cycle.expected_content_length = len(
+                    message.get("body", b"")
+                )  # uvicorn lets just this piece through
+            await send(message)
+
+        await app(scope, receive, plainly)
+
+    return for_old_clients
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):

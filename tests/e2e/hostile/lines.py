@@ -1,7 +1,7 @@
 """The 96 threats and faults, and for each the tests that provoke it, or why it does not apply.
 
 The lines are numbered as where they were collected; several files of this project name them by number. A test is `file::name`, from the
-folder `tests`; a name that ends in `*` stands for all that begin so. `OPEN` marks what no test provokes yet.
+folder `tests`; a name that ends in `*` stands for all that begin so; several are joined by `" + "`. `OPEN` marks what no test provokes yet.
 """
 
 from typing import Final
@@ -16,6 +16,7 @@ _REDIS, _FILE, _OWNER = (
     "engines/test_sqlite_file.py::",
     "engines/test_owner.py::",
 )
+_MANY, _WIRE = "e2e/hostile/test_many_peers.py::", "e2e/hostile/test_wire.py::"
 _NATS = "there is no NATS engine"
 
 LINES: Final[dict[int, tuple[str, str]]] = {
@@ -25,16 +26,16 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     4: ("a peer that never reads, and SIGTERM", _STOP + "test_sigterm_*"),
     5: ("half-open TCP under SSE", _STOP + "test_a_peer_whose_line_is_dead_is_let_go"),
     6: ("half-open TCP under a WebSocket", _STOP + "test_a_peer_whose_line_is_dead_is_let_go"),
-    7: ("a client that is stopped, and goes on", OPEN + "SIGSTOP of a follower in a process of its own"),
+    7: ("a client that is stopped, and goes on", _MANY + "test_7_*"),
     8: ("heads that drip", _RUDE + "test_300_heads_that_never_end_are_closed_and_others_are_served"),
     9: ("a body that drips", _RUDE + "test_a_body_that_comes_late_is_told_so_and_starts_nothing"),
-    10: ("connections that say nothing", _RUDE + "test_a_connection_that_says_nothing_more_is_closed"),
+    10: ("connections that say nothing", _RUDE + "test_a_connection_that_says_nothing_more_is_closed + " + _MANY + "test_10_*"),
     11: ("64 MiB of headers", _RUDE + "test_64_mib_of_headers_are_not_taken"),
-    12: ("5,000 idle readers", OPEN + "measured in bench/"),
-    13: ("5,000 readers, one event", OPEN + "measured in bench/"),
-    14: ("500 readers, 100 events", OPEN + "measured in bench/"),
-    15: ("clients that come and go in every way", _RUDE + "test_clients_that_leave_in_every_way_leave_nothing"),
-    16: ("HEAD and OPTIONS on a feed", "server/routes/test_feeds.py::test_head_answers_like_get_and_subscribes_to_nothing"),
+    12: ("5,000 idle readers", "e2e/test_soak.py::test_memory_of_idle_readers_is_reported"),
+    13: ("5,000 readers, one event", _MANY + "test_13_14_*"),
+    14: ("500 readers, 100 events", _MANY + "test_13_14_*"),
+    15: ("clients that come and go in every way", _RUDE + "test_clients_that_leave_in_every_way_leave_nothing + " + _MANY + "test_15_*"),
+    16: ("HEAD and OPTIONS on a feed", _MANY + "test_16_*"),
     17: ("too many connections", _ID + "test_17_*"),
     18: ("no file descriptors left", _MANY + "test_18_*"),
     19: ("a replay to a client that left", _RUDE + "test_a_replay_to_a_client_that_left_does_not_stop_the_server"),
@@ -67,22 +68,22 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     48: ("signals", _STOP + "test_*"),
     49: ("a thread, --reload, --workers, two servers", "e2e/test_workers.py::test_*"),
     50: ("a stalled loop", "test_tool.py::test_sync_functions_do_not_block_the_loop"),
-    51: ("frames that are none", _RUDE + "test_frames_that_break_the_protocol_close_the_socket"),
-    52: ("too large", _IN + "test_52_*"),
-    53: ("deflate bombs", "e2e/test_autobahn.py::test_the_stack_passes_the_suite"),
+    51: ("frames that are none", _WIRE + "test_51_* + " + _RUDE + "test_frames_that_break_the_protocol_close_the_socket"),
+    52: ("too large", _IN + "test_52_* + " + _RUDE + "test_a_refused_body_without_end_is_not_read_for_ever"),
+    53: ("deflate bombs", _WIRE + "test_53_*"),
     54: ("too deep", _IN + "test_54_*"),
     55: ("too long a number", _IN + "test_55_56_*"),
     56: ("NaN and Infinity", _IN + "test_55_56_*"),
     57: ("cursors that are none", _IN + "test_57_63_*"),
-    58: ("halves of surrogate pairs", "test_envelope.py::test_lone_surrogates_leave_as_replacement_characters"),
-    59: ("NUL, separators, BOM", "transports/protocols/test_native.py::test_any_text_comes_back_whole_however_the_bytes_are_cut"),
-    60: ("line ends in ids and names", "transports/protocols/test_native.py::test_any_text_comes_back_whole_however_the_bytes_are_cut"),
+    58: ("halves of surrogate pairs", _WIRE + "test_58_59_60_84_95_* + test_envelope.py::test_lone_surrogates_leave_as_replacement_characters"),
+    59: ("NUL, separators, BOM", _WIRE + "test_58_59_60_84_95_* + transports/protocols/test_native.py::test_any_text_comes_back_whole_however_the_bytes_are_cut"),
+    60: ("line ends in ids and names", _WIRE + "test_58_59_60_84_95_* + transports/protocols/test_native.py::test_any_text_comes_back_whole_however_the_bytes_are_cut"),
     61: ("keys twice, __proto__, very many", _IN + "test_61_*"),
     62: ("paths in names", _IN + "test_62_*"),
     63: ("Last-Event-ID of strangers, or huge", _IN + "test_57_63_*"),
     64: ("parameters twice, header and query", _IN + "test_64_*"),
-    65: ("smuggled requests", _RUDE + "test_what_is_not_http_is_a_400"),
-    66: ("HTTP/1.0", _MANY + "test_66_*"),
+    65: ("smuggled requests", _WIRE + "test_65_* + " + _RUDE + "test_what_is_not_http_is_a_400"),
+    66: ("HTTP/1.0", _WIRE + "test_66_*"),
     67: ("patterns that never end", "clients send no patterns: names are compared, never matched"),
     68: ("bad tokens", _ID + "test_68_*"),
     69: ("a token expires in a stream", _ID + "test_69_*"),
@@ -100,7 +101,7 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     81: ("XSS", "e2e/test_page_file.py::test_nothing_that_a_run_says_is_run"),
     82: ("prompt injection", "test_run.py::test_text_grants_nothing"),
     83: ("arguments of tools", "test_run.py::test_misfits_and_unknown_tools_are_error_results"),
-    84: ("events that are text", "transports/protocols/test_native.py::test_any_text_comes_back_whole_however_the_bytes_are_cut"),
+    84: ("events that are text", _WIRE + "test_58_59_60_84_95_* + transports/protocols/test_native.py::test_any_text_comes_back_whole_however_the_bytes_are_cut"),
     85: ("SSRF", _ID + "test_85_*"),
     86: ("cancellation races", "test_run_histories.py::test_*"),
     87: ("tools that do not end", "test_run.py::test_a_tool_that_ignores_cancellation_does_not_hold_the_end"),
@@ -111,7 +112,7 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     92: ("emitters that raise or wait", "test_emitter.py::test_one_emitter_of_a_tee_does_not_keep_events_from_the_others"),
     93: ("emitters that come back", OPEN + "subscribing from a callback, emitting after the end and from threads"),
     94: ("secrets in results of tools", "test_redaction.py::test_a_hidden_word_is_in_no_record_no_emitter_and_no_record_of_a_run"),
-    95: ("10 MB in one delta", "test_envelope.py::test_a_long_delta_is_split_and_loses_nothing"),
+    95: ("10 MB in one delta", _WIRE + "test_58_59_60_84_95_* + test_envelope.py::test_a_long_delta_is_split_and_loses_nothing"),
     96: ("histories by chance", "transports/test_hub_histories.py::test_what_a_reader_gets_is_the_log_less_the_losses_it_is_told"),
 }  # fmt: skip
 """By number: what it is, and a test, `OPEN`, or the reason why it does not apply."""
