@@ -62,8 +62,11 @@ demo: install
 		$(if $(MODEL),--model '$(MODEL)') $(if $(BASE_URL),--base-url '$(BASE_URL)') \
 		$(if $(REPLAY),--replay '$(REPLAY)') $(if $(DIALECT),--dialect '$(DIALECT)')
 
+# A file of tests stays in one process, in order (tests/conftest.py); `ARGS="-n 0"` runs them all in this one.
+PARALLEL := -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+
 test: install peers
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 # What the full tests need of npm. Where there is no npm they are skipped, or fail if AGENTKIT_REQUIRE=all.
 NPM_STAMP := tests/npm/node_modules/.installed
@@ -77,7 +80,7 @@ $(NPM_STAMP): tests/npm/package.json
 
 # pytest closes with 5 where it ran nothing: not a failure while no test is marked `full`.
 test-full: install peers npm
-	@$(BIN)/pytest --full $(ARGS) || { status=$$?; [ $$status -eq 5 ] || exit $$status; \
+	@$(BIN)/pytest --full $(PARALLEL) $(ARGS) || { status=$$?; [ $$status -eq 5 ] || exit $$status; \
 		echo 'make test-full: no test is marked full, nothing to run'; }
 
 check: lint

@@ -74,6 +74,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # Playwright's loop stays on the main thread from its first test to the session's end: no other loop runs after it.
     items.sort(key=lambda item: isinstance(item, pytest.Function) and "chromium" in item.fixturenames)
     for item in items:
+        # With several workers (`-n`): a file stays in one, for its fixtures; what uses Chromium is a group of its own, which comes later.
+        is_browser = isinstance(item, pytest.Function) and "chromium" in item.fixturenames
+        item.add_marker(pytest.mark.xdist_group(f"{item.location[0]}{' browser' * is_browser}"))
         seconds = [limit for marker, limit in TIMEOUTS.items() if item.get_closest_marker(marker)]
         if seconds and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(max(seconds)))

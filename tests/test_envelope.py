@@ -172,7 +172,9 @@ def test_nothing_passes_the_bound() -> None:
     assert json.loads(drafts[1].body)["data"]["truncated"] is True
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), object(), {1, 2}], ids=["nan", "infinity", "object", "set"]
+)
 def test_what_is_not_json_is_refused(value: object) -> None:
     with pytest.raises(ConfigurationError, match="not JSON"):
         encode({"a": value})

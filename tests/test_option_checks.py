@@ -71,7 +71,9 @@ def test_what_may_be_said_passes(options: dict[str, Any]) -> None:
     check_options(options)
 
 
-@pytest.mark.parametrize("model", [5, None, [5], [], object()], ids=repr)
+@pytest.mark.parametrize(
+    "model", [5, None, [5], [], object()], ids=["number", "none", "a list", "nothing", "object"]
+)
 def test_what_is_no_model_is_refused(model: Any) -> None:
     with pytest.raises(ConfigurationError, match="model"):
         Agent("a", model=model)

@@ -106,7 +106,9 @@ def test_the_command_makes_a_key_that_its_line_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"), [("", "no authentication"), (new_key("ann")[1], "--dialect goes with")]
+    ("keys", "said"),
+    [("", "no authentication"), (new_key("ann")[1], "--dialect goes with")],
+    ids=["nobody", "a key"],
 )
 def test_other_machines_are_served_once_people_are_asked_who_they_are(
     monkeypatch: pytest.MonkeyPatch, keys: str, said: str
