@@ -4,6 +4,7 @@ Pure. What it leaves out: opaque state, reasoning that may not be shown, and wha
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from agentkit.approvals import approval_id
@@ -14,7 +15,9 @@ from agentkit.content import (
     Message,
     RefusalBlock,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
+    ToolUseBlock,
 )
 from agentkit.history import RunRecord
 from agentkit_server.ag_ui_input import ABOUT
@@ -62,7 +65,8 @@ def snapshot(
 
 
 def _messages(messages: Sequence[Message], calls: dict[str, str], exposure: Exposure) -> Iterator[Json]:
-    """Yield the messages; `calls` learns the client's id of each call, by the provider's."""
+    """Yield the messages; `calls` learns the client's id of each call, by the provider's. Ids are those that the streams of the runs gave."""
+    steps: Counter[str] = Counter()
     for place, message in enumerate(messages):
         name = f"{message.run or 'm'}.{place}"
         match message.role:
@@ -71,13 +75,17 @@ def _messages(messages: Sequence[Message], calls: dict[str, str], exposure: Expo
                 if content:
                     yield {"id": name, "role": "user", "content": content}
             case "assistant":
+                if message.run:
+                    steps[message.run] += 1
+                    name = f"{message.run}.{steps[message.run]}"
                 yield from _answer(message, name, calls, exposure)
             case "tool":
-                for number, block in enumerate(message.content):
+                for block in message.content:
                     if isinstance(block, ToolResultBlock) and block.tool_use_id in calls:
-                        result: Json = {"id": f"{name}.{number}", "role": "tool", "content": block.text}
+                        call = calls[block.tool_use_id]
+                        result: Json = {"id": f"{call}.result", "role": "tool", "content": block.text}
                         error: Json = {"error": block.text} if block.is_error else {}
-                        yield {**result, "toolCallId": calls[block.tool_use_id], **error}
+                        yield {**result, "toolCallId": call, **error}
             case _:
                 pass
 
@@ -103,21 +111,23 @@ def _said(message: Message) -> str | list[JsonValue]:
 
 
 def _answer(message: Message, name: str, calls: dict[str, str], exposure: Exposure) -> Iterator[Json]:
-    shown = exposure != "none"
-    for number, block in enumerate(message.thinking):
-        if shown and (exposure == "full" or block.summary):
-            yield {"id": f"{name}.reasoning.{number}", "role": "reasoning", "content": block.thinking}
-    out: Json = {"id": name, "role": "assistant"}
-    text = message.text + "".join(b.refusal for b in message.content if isinstance(b, RefusalBlock))
-    if text:
-        out["content"] = text
+    """Yield the blocks in order; the calls are one message, where the first of them stands."""
     uses: list[JsonValue] = []
     for use in message.tool_uses:
         if use.complete and use.id:
             calls[use.id] = f"{name}.{use.id}" if message.run else use.id
             function: JsonValue = {"name": use.name, "arguments": use.input or "{}"}
             uses.append({"id": calls[use.id], "type": "function", "function": function})
-    if uses:
-        out["toolCalls"] = uses
-    if text or uses:
-        yield out
+    for number, block in enumerate(message.content):
+        match block:
+            case ThinkingBlock() if exposure == "full" or (exposure == "summary" and block.summary):
+                yield {"id": f"{name}.{number}.reasoning", "role": "reasoning", "content": block.thinking}
+            case TextBlock() if block.text:
+                yield {"id": f"{name}.{number}.text", "role": "assistant", "content": block.text}
+            case RefusalBlock() if block.refusal:
+                yield {"id": f"{name}.{number}.refusal", "role": "assistant", "content": block.refusal}
+            case ToolUseBlock() if uses:
+                yield {"id": f"{name}.calls", "role": "assistant", "toolCalls": uses}
+                uses = []
+            case _:
+                pass
