@@ -164,9 +164,14 @@ def _key(words: Sequence[str]) -> APIKey:
             frozenset(options["agents"].split(",")) if "agents" in options else None,
             datetime.fromisoformat(options["expires"]).timestamp() if "expires" in options else None,
             exposure,
-            mark=digest.hex()[:16],
+            mark=_mark(digest, identity.owner, options.get("expires", ""), exposure),
         ),
     )
+
+
+def _mark(*parts: object) -> str:
+    """Return what changes with the key and with what a session or an open stream has taken over from its line."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def _checked(keys: Sequence[APIKey]) -> tuple[APIKey, ...]:

@@ -148,6 +148,28 @@ async def test_another_key_of_the_name_ends_what_the_old_one_opened(tmp_path: Pa
     await app.aclose()
 
 
+@pytest.mark.parametrize("option", ["exposure=none", "owner=team", "expires=2020-01-31T00:00:00+00:00"])
+async def test_a_session_does_not_outlive_what_its_keys_line_said(tmp_path: Path, option: str) -> None:
+    now = 0.0
+    key, line = new_key("ann")
+    path = tmp_path / "keys"
+    path.write_text(line)
+    app = make_guarded(APIKeyFile(path, clock=lambda: now))
+    by_key = {"authorization": f"Bearer {key}"}
+    async with client(app) as http:
+        await http.post(f"{THREAD}/chat", json={"message": "x"}, headers=by_key)
+        signed = await http.post("https://testserver/v1/session", headers=by_key)
+        cookie = {"cookie": signed.headers["set-cookie"].partition(";")[0]}
+        before = await http.get(f"{THREAD}/messages", headers=cookie)
+        path.write_text(f"{line} {option}")
+        now = 2.0
+        after = await http.get(f"{THREAD}/messages", headers=cookie)
+
+    assert (before.status_code, after.status_code) == (200, 404)
+    assert "thinking" in before.text
+    await app.aclose()
+
+
 async def test_fewer_rights_in_the_file_hold_for_who_is_here_already(tmp_path: Path) -> None:
     now = 0.0
     key, line = new_key("ann")
