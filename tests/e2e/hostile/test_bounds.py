@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from e2e.hostile.conftest import House
 from e2e.peers import Raw
+from e2e.servers import until
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -159,3 +160,19 @@ def test_62_names_name_one_thing_or_nothing(house: House, name: str) -> None:
     ]  # fmt: skip
 
     assert {house.raw("GET", target, key)[0] for target in targets} <= {400, 404}
+
+
+def test_90_one_run_too_many_is_refused_and_others_go_on(house: House) -> None:
+    runs = "/v1/agents/held/threads/many-{}/runs"
+    begun = [house.ask("POST", runs.format(number), "ann", json={"input": "x"}) for number in range(10)]
+    over = house.ask("POST", runs.format("over"), "ann", json={"input": "x"})
+    well = house.is_well()
+    for number, answer in enumerate(begun):
+        house.ask("POST", f"{runs.format(number)}/{answer.json()['run']}/cancel", "ann")
+    until(lambda: house.ask("POST", f"{THREAD}/chat", "ann", json={"message": "x"}).status_code == 200)
+
+    assert {answer.status_code for answer in begun} == {202}
+    assert (over.status_code, over.json()["status"]) == (429, 429)
+    assert int(over.headers["retry-after"]) > 0
+    assert house.ask("GET", runs.format("over"), "ann").json() == {"runs": []}
+    assert well
