@@ -45,6 +45,8 @@ BUSY_WAIT: Final = 1.0
 """Seconds for a thread's run to end before it counts as busy: who stops an answer and asks again at once does both in one moment."""
 LEFT: Final = "ag_ui"
 """In a run's metadata: what its client said of it."""
+MAX_STATE: Final = 256 * 1024
+"""Bytes of a client's state, as JSON: every later run of the thread keeps it and gives it back, however little its client sends."""
 WORDS: Final[tuple[str, ...]] = ("run", "version", "parent")
 """Of that, what its stream needs."""
 
@@ -376,8 +378,15 @@ def _thread(messages: Sequence[Message], standing: Sequence[RunRecord]) -> Threa
 
 
 def _state(body: RunAgentInput, records: Sequence[RunRecord]) -> JsonValue:
-    """Return the client's state; {} is what a client sends that has none yet, and gets back what the thread kept."""
+    """Return the client's state; {} is what a client sends that has none yet, and gets back what the thread kept.
+
+    Raises:
+        ProblemError: 422, it is too large.
+    """
     if body.state not in (None, {}):
+        if len(json.dumps(body.state)) > MAX_STATE:
+            said = f"state: should be at most {MAX_STATE} bytes of JSON"
+            raise ProblemError(Problem(422, "invalid", said, field="state"))
         return body.state
     return next((one.metadata["state"] for one in reversed(records) if "state" in one.metadata), None)
 

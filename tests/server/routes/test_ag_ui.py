@@ -248,6 +248,16 @@ async def test_a_state_too_large_for_a_record_is_given_back_all_the_same() -> No
     assert events[-1]["outcome"] == {"type": "success"}
 
 
+async def test_a_state_that_every_run_would_keep_has_a_bound() -> None:
+    app, model = make_app([Say("one")])
+    async with client(app) as http:
+        answer = await http.post("/v1/ag-ui/a", json=body("hi", state={"doc": "x" * 300_000}))
+    await app.aclose()
+
+    assert (answer.status_code, answer.json()["field"]) == (422, "state")
+    assert model.requests == []
+
+
 async def test_a_client_that_sends_the_whole_conversation_has_more_room() -> None:
     app, _ = make_app("one", body_size=2000, history_size=200_000)
     long = {"id": "a0", "role": "assistant", "content": "x" * 100_000}
