@@ -17,6 +17,7 @@ _REDIS, _FILE, _OWNER = (
     "engines/test_owner.py::",
 )
 _MANY, _WIRE = "e2e/hostile/test_many_peers.py::", "e2e/hostile/test_wire.py::"
+_AGENTS, _CRASH = "e2e/hostile/test_odd_agents.py::", "e2e/hostile/test_crashes.py::"
 _NATS = "there is no NATS engine"
 
 LINES: Final[dict[int, tuple[str, str]]] = {
@@ -43,10 +44,10 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     21: ("a flood of pings", _RUDE + "test_a_socket_that_pings_and_reads_no_pongs_is_cut"),
     22: ("a flood of fragments", _RUDE + "test_frames_that_break_the_protocol_close_the_socket"),
     23: ("a thousand that come back at once", _MANY + "test_23_*"),
-    24: ("the server is killed in a run", _OWNER + "test_a_run_whose_process_was_killed_has_failed_once_for_everyone"),
+    24: ("the server is killed in a run", _CRASH + "test_24_* + " + _OWNER + "test_a_run_whose_process_was_killed_has_failed_once_for_everyone"),
     25: ("killed between append and send", "engines/test_schedules.py::test_*"),
     26: ("killed between chunk and append", "engines/test_schedules.py::test_*"),
-    27: ("Redis is down at the start", _REDIS + "test_a_server_that_is_gone_is_told_in_time"),
+    27: ("Redis is down at the start", _CRASH + "test_27_* + " + _REDIS + "test_a_server_that_is_gone_is_told_in_time"),
     28: ("Redis restarts with its data", _REDIS + "test_a_restart_with_its_data_is_waited_for"),
     29: ("Redis restarts without its data", _REDIS + "test_a_server_that_lost_its_data_begins_a_new_epoch_and_watchers_learn_it"),
     30: ("FLUSHALL", _REDIS + "test_a_server_that_lost_its_data_begins_a_new_epoch_and_watchers_learn_it"),
@@ -62,12 +63,12 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     42: ("the file is damaged", _FILE + "test_a_damaged_file_is_refused_and_stays_as_it_is"),
     43: ("the file is locked", _FILE + "test_a_lock_of_another_program_is_waited_for_and_then_told"),
     44: ("the folder is read-only, the file is deleted", _FILE + "test_a_file_that_is_gone_takes_nothing_more_and_is_not_made_anew"),
-    45: ("the clock jumps", OPEN + "faketime"),
+    45: ("the clock jumps", _CRASH + "test_45_*"),
     46: ("ids come twice", "engines/test_redis_server.py::test_a_first_try_that_comes_after_its_second_is_not_kept_again"),
     47: ("two processes write one run", "engines/test_schedules.py::test_*"),
     48: ("signals", _STOP + "test_*"),
     49: ("a thread, --reload, --workers, two servers", "e2e/test_workers.py::test_*"),
-    50: ("a stalled loop", "test_tool.py::test_sync_functions_do_not_block_the_loop"),
+    50: ("a stalled loop", _AGENTS + "test_50_*" + " + test_tool.py::test_sync_functions_do_not_block_the_loop"),
     51: ("frames that are none", _WIRE + "test_51_* + " + _RUDE + "test_frames_that_break_the_protocol_close_the_socket"),
     52: ("too large", _IN + "test_52_* + " + _RUDE + "test_a_refused_body_without_end_is_not_read_for_ever"),
     53: ("deflate bombs", _WIRE + "test_53_*"),
@@ -103,13 +104,13 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     83: ("arguments of tools", "test_run.py::test_misfits_and_unknown_tools_are_error_results"),
     84: ("events that are text", _WIRE + "test_58_59_60_84_95_* + transports/protocols/test_native.py::test_any_text_comes_back_whole_however_the_bytes_are_cut"),
     85: ("SSRF", _ID + "test_85_*"),
-    86: ("cancellation races", "test_run_histories.py::test_*"),
-    87: ("tools that do not end", "test_run.py::test_a_tool_that_ignores_cancellation_does_not_hold_the_end"),
+    86: ("cancellation races", _AGENTS + "test_86_*" + " + test_run_histories.py::test_*"),
+    87: ("tools that do not end", _AGENTS + "test_87_*" + " + test_run.py::test_a_tool_that_ignores_cancellation_does_not_hold_the_end"),
     88: ("faults of providers", "bugcases/test_bugcases.py::test_*"),
     89: ("deltas twice, cut, out of order", "bugcases/test_bugcases.py::test_*"),
-    90: ("budgets", "test_run.py::test_a_limit_fails_the_run"),
+    90: ("budgets", _AGENTS + "test_90_* + " + _IN + "test_90_*" + " + test_run.py::test_a_limit_fails_the_run"),
     91: ("a hundred equal requests", _ID + "test_91_*"),
-    92: ("emitters that raise or wait", "test_emitter.py::test_one_emitter_of_a_tee_does_not_keep_events_from_the_others"),
+    92: ("emitters that raise or wait", _AGENTS + "test_92_*" + " + test_emitter.py::test_one_emitter_of_a_tee_does_not_keep_events_from_the_others"),
     93: ("emitters that come back", OPEN + "subscribing from a callback, emitting after the end and from threads"),
     94: ("secrets in results of tools", "test_redaction.py::test_a_hidden_word_is_in_no_record_no_emitter_and_no_record_of_a_run"),
     95: ("10 MB in one delta", _WIRE + "test_58_59_60_84_95_* + test_envelope.py::test_a_long_delta_is_split_and_loses_nothing"),
