@@ -110,24 +110,31 @@ def _said(message: Message) -> str | list[JsonValue]:
     return parts
 
 
-def _answer(message: Message, name: str, calls: dict[str, str], exposure: Exposure) -> Iterator[Json]:
-    """Yield the blocks in order; the calls are one message, where the first of them stands."""
-    uses: list[JsonValue] = []
-    for use in message.tool_uses:
-        if use.complete and use.id:
-            calls[use.id] = f"{name}.{use.id}" if message.run else use.id
-            function: JsonValue = {"name": use.name, "arguments": use.input or "{}"}
-            uses.append({"id": calls[use.id], "type": "function", "function": function})
+def _answer(message: Message, name: str, calls: dict[str, str], exposure: Exposure) -> list[Json]:
+    """Return the blocks in order. A call belongs to the text before it, or to a message for the calls of the step."""
+    out: list[Json] = []
+    anchor: Json | None = None
     for number, block in enumerate(message.content):
         match block:
             case ThinkingBlock() if exposure == "full" or (exposure == "summary" and block.summary):
-                yield {"id": f"{name}.{number}.reasoning", "role": "reasoning", "content": block.thinking}
+                out.append(
+                    {"id": f"{name}.{number}.reasoning", "role": "reasoning", "content": block.thinking}
+                )
             case TextBlock() if block.text:
-                yield {"id": f"{name}.{number}.text", "role": "assistant", "content": block.text}
+                anchor = {"id": f"{name}.{number}.text", "role": "assistant", "content": block.text}
+                out.append(anchor)
             case RefusalBlock() if block.refusal:
-                yield {"id": f"{name}.{number}.refusal", "role": "assistant", "content": block.refusal}
-            case ToolUseBlock() if uses:
-                yield {"id": f"{name}.calls", "role": "assistant", "toolCalls": uses}
-                uses = []
+                anchor = {"id": f"{name}.{number}.refusal", "role": "assistant", "content": block.refusal}
+                out.append(anchor)
+            case ToolUseBlock() if block.complete and block.id:
+                if anchor is None:
+                    anchor = {"id": f"{name}.calls", "role": "assistant"}
+                    out.append(anchor)
+                calls[block.id] = f"{name}.{block.id}" if message.run else block.id
+                function: JsonValue = {"name": block.name, "arguments": block.input or "{}"}
+                uses = anchor.setdefault("toolCalls", [])
+                assert isinstance(uses, list)
+                uses.append({"id": calls[block.id], "type": "function", "function": function})
             case _:
                 pass
+    return out

@@ -46,8 +46,7 @@ def test_blocks_keep_their_order_and_the_ids_of_their_stream() -> None:
         {"id": "r2.1.0.reasoning", "role": "reasoning", "content": "hm"},
         {"id": "r2.1.1.text", "role": "assistant", "content": "a"},
         {"id": "r2.1.2.reasoning", "role": "reasoning", "content": "so"},
-        {"id": "r2.1.3.text", "role": "assistant", "content": "b"},
-        {"id": "r2.1.calls", "role": "assistant", "toolCalls": [call]},
+        {"id": "r2.1.3.text", "role": "assistant", "content": "b", "toolCalls": [call]},
         {"id": "r2.1.c1.result", "role": "tool", **result},
         {"id": "r2.2.0.text", "role": "assistant", "content": "c"},
     ]
@@ -66,10 +65,16 @@ async def f() -> str:
 
 @pytest.mark.anyio
 async def test_a_later_turns_messages_have_the_ids_that_its_stream_gave() -> None:
-    turn: list[Any] = [[Think("hm"), Say("a"), Think("so"), Call("f", id="c1")], [Say("b")]]
+    turn: list[Any] = [
+        [Think("hm"), Say("a"), Think("so"), Call("f", id="c1")],
+        [Call("f", id="c2")],
+        [Say("b")],
+    ]
     app = create_app([Agent("a", model=ScriptedModel(*turn, *turn), tools=[f])])
     streamed: list[str] = []
     shown: list[str] = []
+    parents: list[str] = []
+    held: list[str] = []
     async with client(app) as http:
         for said in ("one", "two", ""):
             messages = [{"id": said, "role": "user", "content": said}] if said else []
@@ -82,10 +87,15 @@ async def test_a_later_turns_messages_have_the_ids_that_its_stream_gave() -> Non
                     streamed.append(event["messageId"])
                 elif kind == "TOOL_CALL_START":
                     streamed.append(event["toolCallId"])
+                    parents.append(event["parentMessageId"])
                 for message in event.get("messages", ()):
                     calls = [call["id"] for call in message.get("toolCalls", ())]
-                    shown += calls or ([message["id"]] if message["role"] != "user" else [])
+                    held += [message["id"]] * len(calls)
+                    shown += calls
+                    if message["role"] != "user" and not message["id"].endswith(".calls"):
+                        shown.append(message["id"])
     await app.aclose()
 
-    assert len(streamed) == 12
-    assert shown == streamed
+    assert len(streamed) == 16
+    assert sorted(shown) == sorted(streamed)
+    assert held == parents
