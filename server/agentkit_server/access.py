@@ -4,6 +4,7 @@ Every route that touches a thread comes through here, and no request reaches a h
 `problems.Endpoint`). Another owner's thread is an empty one of your own: you cannot tell that it exists. What you may not see is 404.
 """
 
+import re
 from typing import Final
 
 from starlette.requests import HTTPConnection, Request
@@ -36,6 +37,9 @@ CREDENTIALS: Final = frozenset(
     }
 )
 """Names in a query that are refused: what stands in a URL is in logs, histories and referrers."""
+
+_FEED: Final = re.compile(r"/v1/agents/[^/]+/threads/[^/]+/events\Z")
+"""What a ticket in a URL opens; not what only ends like it, as a chat whose name is `events`."""
 
 
 async def admit(request: HTTPConnection, service: Service) -> Identity:
@@ -172,7 +176,7 @@ async def _by_ticket(request: HTTPConnection, service: Service) -> Identity | No
     if (
         scope["type"] != "http"
         or scope["method"] != "GET"
-        or not scope["path"].endswith("/events")
+        or not _FEED.search(scope["path"])
         or len(words) > 1
     ):
         return None

@@ -298,3 +298,12 @@ async def test_who_may_not_cancel_leaves_a_run_that_waits_alone() -> None:
     assert [answer.status_code for answer in refused] == [403, 403]
     assert [run["status"] for run in runs] == ["suspended"]
     assert taken.status_code == 200
+
+
+async def test_a_ticket_opens_a_feed_and_nothing_that_is_called_like_one(guarded: Application) -> None:
+    given = {"agent": "planner", "thread": "events"}
+    async with client(guarded) as http:
+        ticket = (await http.post("/v1/tickets", json=given, headers=by("ann"))).json()["ticket"]
+        answer = await http.get(f"/v1/ai-sdk/planner/events?ticket={ticket}")
+
+    assert answer.status_code == 401
