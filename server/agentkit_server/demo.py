@@ -170,7 +170,7 @@ def tools_agent() -> Agent:
         [
             Think("One answer is here; the other call failed, and I say so.", signature=SIGNATURE, pieces=10),
             Say(
-                "I asked for the weather in **Oslo** and in **Atlantis**. Oslo's stands above, as the tool gave it; Atlantis has no station.",
+                "I asked for the weather in Oslo and in Atlantis. Oslo's stands above, as the tool gave it; Atlantis has no station.",
                 pieces=20,
             ),
             Usage(90, 50, 15),
