@@ -147,9 +147,9 @@ export class Session {
 
 	/** Runs that others started do not say what they answer: the thread's messages do. */
 	async #findQuestions() {
-		const unknown = [...this.store.runs.values()].filter((run) => run.input === null && !run.parent && !this.#asked.has(run.id));
+		const unknown = [...this.store.runs.values()].filter((run) => run.input === null && !run.parent && !this.#asked.has(asking(run)));
 		if (!unknown.length) return;
-		for (const run of unknown) this.#asked.add(run.id);
+		for (const run of unknown) this.#asked.add(asking(run));
 		try {
 			const { of, open } = questionsOf(await listMessages(this.topic));
 			for (const run of unknown) {
@@ -162,6 +162,9 @@ export class Session {
 		}
 	}
 }
+
+/** A run's question is looked for when it is first seen, and once more when it has ended: then it is kept. */
+const asking = (run) => run.id + isGoing(run);
 
 /** Return which words each run answers (`of`: run → text), and those that no message answers yet (`open`). */
 export function questionsOf(messages) {
