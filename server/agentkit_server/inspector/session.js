@@ -163,7 +163,7 @@ export class Session {
 	}
 }
 
-/** A run's question is looked for when it is first seen, and once more when it has ended: then it is kept. */
+/** A run's question is looked for when it is first seen, and when it has ended. */
 const asking = (run) => run.id + isGoing(run);
 
 /** Return which words each run answers (`of`: run → text), and those that no message answers yet (`open`). */
