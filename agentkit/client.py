@@ -34,6 +34,7 @@ TransportFactory: TypeAlias = Callable[[], httpx2.AsyncBaseTransport]
 _BREAKS: Final = (httpx2.HTTPError, httpx2.StreamError, OSError)
 """What a connection that breaks raises."""
 
+
 class _Connections:
     """The HTTP client of one address in one loop, and who uses it."""
 

@@ -322,7 +322,9 @@ async def test_clients_that_leave_in_every_way_leave_nothing(server: Running) ->
                 case 2:
                     websocket(peer, "churn")
                 case _:
-                    peer.send("HEAD /v1/agents/quick/threads/churn/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                    peer.send(
+                        "HEAD /v1/agents/quick/threads/churn/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
+                    )
                     peer.read_until(b"\r\n\r\n")
             if number % 3 == 0:
                 peer.socket.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER 0: a reset
