@@ -263,9 +263,8 @@ async def test_with_uvicorns_workers_every_worker_takes_its_leave(tmp_path: Path
 
     assert took_leave(follower), log
     assert all(other.events[-1]["type"] == "stream.closing" and other.ended_cleanly for other in others), log
-    assert not re.search(r'File "[^"]*agentkit_', log), (
-        log
-    )  # uvicorn's own processes may die of the signal as they like
+    # uvicorn's own processes may die of the signal as they like
+    assert not re.search(r'File "[^"]*agentkit_', log), log
     assert status in (0, -signal.SIGTERM)
 
 

@@ -127,7 +127,6 @@ class SocketOutlet(Outlet):
         async with self._lock:
             try:
                 await super()._deliver(message)
-            except (
-                RuntimeError
-            ) as error:  # servers say so of a socket that was closed meanwhile, by either side
+            except RuntimeError as error:
+                # Servers say so of a socket that was closed meanwhile, by either side.
                 raise ConnectionResetError("the socket is closed") from error
