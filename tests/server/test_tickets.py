@@ -175,7 +175,7 @@ async def test_one_for_a_run_opens_that_run_only(app: Application) -> None:
         pytest.param("reader", {}, 201, id="to read"),
         pytest.param("reader", {"rights": ["read", "run"]}, 403, id="more than one may"),
         pytest.param("ann", {"agent": "none"}, 404, id="no such agent"),
-        pytest.param("ann", {"thread": "a/b"}, 400, id="no thread"),
+        pytest.param("ann", {"thread": "a/b"}, 422, id="no thread"),
         pytest.param("ann", {"run": "none"}, 404, id="no such run"),
         pytest.param("ann", {"rights": ["fly"]}, 422, id="no such right"),
         pytest.param("ann", {"more": 1}, 422, id="something else"),

@@ -19,7 +19,7 @@ from agentkit_server.identity import Grant
 from agentkit_server.limits import Rate
 from agentkit_server.origin import is_local
 from agentkit_server.problems import Endpoint, JSONResponse
-from agentkit_server.service import Service
+from agentkit_server.service import NAME, Service
 from agentkit_server.tickets import COOKIE
 from agentkit_transports.backend import Action
 from agentkit_transports.problem import Problem, ProblemError
@@ -30,8 +30,8 @@ class TicketBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    agent: Annotated[str, Field(min_length=1, max_length=128)]
-    thread: Annotated[str, Field(min_length=1, max_length=128)]
+    agent: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+    thread: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
     run: Annotated[str, Field(max_length=128)] = ""
     """Only this run's feed."""
     rights: Annotated[list[Action], Field(max_length=16)] = ["read"]
