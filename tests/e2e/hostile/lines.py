@@ -111,7 +111,7 @@ LINES: Final[dict[int, tuple[str, str]]] = {
     90: ("budgets", _AGENTS + "test_90_* + " + _IN + "test_90_*" + " + test_run.py::test_a_limit_fails_the_run"),
     91: ("a hundred equal requests", _ID + "test_91_*"),
     92: ("emitters that raise or wait", _AGENTS + "test_92_*" + " + test_emitter.py::test_one_emitter_of_a_tee_does_not_keep_events_from_the_others"),
-    93: ("emitters that come back", OPEN + "subscribing from a callback, emitting after the end and from threads"),
+    93: ("emitters that come back", "test_reentrancy.py::test_a_callback_may_* + test_reentrancy.py::test_another_thread_may_say_something + test_reentrancy.py::test_after_its_end_*"),
     94: ("secrets in results of tools", "test_redaction.py::test_a_hidden_word_is_in_no_record_no_emitter_and_no_record_of_a_run"),
     95: ("10 MB in one delta", _WIRE + "test_58_59_60_84_95_* + test_envelope.py::test_a_long_delta_is_split_and_loses_nothing"),
     96: ("histories by chance", "transports/test_hub_histories.py::test_what_a_reader_gets_is_the_log_less_the_losses_it_is_told"),
