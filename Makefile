@@ -1,4 +1,5 @@
-# All that a developer types. Every target first makes .venv with what demo, lint and tests need (quick when it is there).
+# All that a developer types. Every target first makes .venv with what it needs (quick when it is there): `install` what the demo runs
+# with, `peers` what lint and tests want beside it.
 
 PYTHON ?= python3
 PORT ?= 8000
@@ -34,17 +35,16 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo 'Installing into $(VENV) (about half a minute)'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) install --quiet --constraint constraints.txt --upgrade pip
-	@$(PIP) install --quiet --constraint constraints.txt --editable . --group dev
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[all]'
 	@touch $@
 
-# Other people's clients, specs and tools, for lint and tests.
 PEERS_STAMP := $(VENV)/.peers
 
 peers: $(PEERS_STAMP)
 
 $(PEERS_STAMP): $(VENV)/.installed
 	@echo 'Installing what the tests need'
-	@$(PIP) install --quiet --constraint constraints.txt --group peers
+	@$(PIP) install --quiet --constraint constraints.txt --group dev --group peers
 	@touch $@
 
 local: $(LOCAL_STAMP)
@@ -96,11 +96,11 @@ lint: install peers
 docs: install peers
 	$(BIN)/zensical build --strict --clean
 
-format: install
+format: install peers
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: install
+bench: install peers
 	@if [ -f bench/__main__.py ]; then $(BIN)/python bench $(ARGS); \
 	else echo 'make bench: bench/ has no runner (bench/__main__.py), nothing to measure'; fi
 
