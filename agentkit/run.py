@@ -8,7 +8,6 @@ Blocks that are open when the run ends, however it ends, are closed by the run.
 import inspect
 import logging
 import time as clock
-from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -44,7 +43,8 @@ from agentkit.limits import StepResult, first_met
 from agentkit.model_step import ModelStep
 from agentkit.observe import RunSight, Watch
 from agentkit.repair import open_calls, repair, runnable, unreadable
-from agentkit.run_spec import Prepare, Publish, RunResult, RunSpec, Save, Steering, new_id
+from agentkit.run_spec import Prepare, Publish, RunResult, RunSpec, Save, new_id
+from agentkit.steering import Steering, SteeringQueue
 from agentkit.tool_calls import CallScope, StepCalls
 
 logger = logging.getLogger("agentkit")
@@ -99,7 +99,7 @@ class Run:
         self._usage = spec.usage
         self._finish = ""
         self._left: list[ToolUseBlock] = []
-        self._steering: deque[Steering] = deque()
+        self._steering = SteeringQueue()
         self._termination = ""
         self._reason = ""
         self._output: Any = None
@@ -146,16 +146,12 @@ class Run:
     def steer(self, message: Message, *, id: str = "") -> str:  # noqa: A002 - the field's word
         """Put a user's message in at the next step boundary, and return its id, by which it can be taken back until then."""
         steering = Steering(id or new_id("steer"), message)
-        self._steering.append(steering)
+        self._steering.put(steering)
         return steering.id
 
     def unsteer(self, steering: str) -> bool:
         """Take a steering message back; False where it has gone in already, or never was."""
-        for waiting in self._steering:
-            if waiting.id == steering:
-                self._steering.remove(waiting)
-                return True
-        return False
+        return self._steering.take_back(steering)
 
     def approve(self, approval: str, *, approved: bool, reason: str = "") -> bool:
         """Decide a call that waits for a person; the first decision stands. False where it had been decided."""
@@ -396,8 +392,7 @@ class Run:
         return control.stop
 
     async def _steer_in(self) -> None:
-        while self._steering:
-            steering = self._steering.popleft()
+        for steering in self._steering.taken():
             now = clock.time()
             with anyio.CancelScope(shield=True):  # what is in the thread has been told
                 await self._keep(steering.message)
@@ -439,8 +434,7 @@ class Run:
 
     async def _tell_unused_steering(self) -> None:
         if self._steering:
-            ids: list[JsonValue] = [steering.id for steering in self._steering]
-            self._steering.clear()
+            ids: list[JsonValue] = [steering.id for steering in self._steering.taken()]
             said = "the run ended before its next step: these messages did not go in"
             await self.publish(
                 [RunNotice(self.id, self._number, clock.time(), "steering_unused", said, {"ids": ids})]

@@ -147,11 +147,3 @@ class RunResult:
     def tool_uses(self) -> tuple[ToolUseBlock, ...]:
         """All calls of the run, in order."""
         return tuple(block for message in self.messages for block in message.tool_uses)
-
-
-@dataclass(frozen=True, slots=True)
-class Steering:
-    """A message that waits for the next step boundary."""
-
-    id: str
-    message: Message
