@@ -254,13 +254,14 @@ async def test_one_signal_drains_all_workers_and_their_watchers_are_told(shared:
 @pytest.mark.full
 async def test_a_second_signal_ends_all_at_once(engine: str) -> None:
     with two_workers(engine, drain="60") as cluster:
-        workers = cluster.workers
-        for worker, name in zip(workers, ("a", "b"), strict=True):
-            with cluster.only(worker):
-                await start_run(cluster.url, "scripted", name)
-        cluster.parent.process.send_signal(signal.SIGTERM)
-        begun = time.monotonic()
-        status, _ = await asyncio.to_thread(cluster.parent.end)
+        idle, stuck = workers = cluster.workers
+        with cluster.only(stuck):
+            await start_run(cluster.url, "scripted", "t1")
+        with cluster.only(idle):  # the other one cannot end in order
+            cluster.parent.process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(until, lambda: are_gone([idle]))  # so the first signal was heard
+            begun = time.monotonic()
+            status, _ = await asyncio.to_thread(cluster.parent.end)
 
     assert status == -signal.SIGTERM
     print(f"ended after {time.monotonic() - begun:.2f} s")
