@@ -4,6 +4,7 @@ Pure. The same ids and parts as the streams of the runs had, so that what is rep
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from agentkit.content import (
     DocumentBlock,
@@ -22,7 +23,7 @@ from agentkit.history import RunRecord, without
 from agentkit.repair import parsed_input
 from agentkit_server.rewind import CONTINUES, MESSAGE, standing, taken_back
 from agentkit_transports.encoder import Exposure
-from agentkit_transports.protocols.ai_sdk_words import output_of
+from agentkit_transports.protocols.ai_sdk_words import finish_word, output_of, usage_of
 
 Part = dict[str, JsonValue]
 
@@ -86,13 +87,30 @@ def _asked(messages: Sequence[Message], run: str, record: RunRecord | None) -> l
 
 def _append(out: list[Part], run: str, record: RunRecord | None, parts: list[JsonValue]) -> None:
     """Add an answer, or what goes on with the one before it."""
+    metadata: Part = {"runId": run, **(_ending(record) if record is not None else {})}
     continued = record.metadata.get(CONTINUES) if record is not None else None
     if out and continued is not None and out[-1]["id"] == continued:
-        before = out[-1]["parts"]
+        before, known = out[-1]["parts"], out[-1]["metadata"]
         assert isinstance(before, list)
+        assert isinstance(known, dict)
         before += parts
+        known |= metadata  # as the SDK merges what a stream brings
     elif parts:
-        out.append({"id": run, "role": "assistant", "metadata": {"runId": run}, "parts": parts})
+        out.append({"id": run, "role": "assistant", "metadata": metadata, "parts": parts})
+
+
+def _ending(record: RunRecord) -> Part:
+    """Return what the stream of a run said of its end."""
+    usage = usage_of({"usage": asdict(record.usage) | {"total_tokens": record.usage.total_tokens}})
+    match record.status:
+        case "finished":
+            return {"finishReason": finish_word(record.finish), **usage}
+        case "failed":
+            return {"error": {"code": record.code or "failed", "retryable": record.retryable}, **usage}
+        case "cancelled":
+            return {"cancelled": {"reason": record.message}, **usage}
+        case _:
+            return {}
 
 
 def _visible(block: object) -> Iterator[JsonValue]:

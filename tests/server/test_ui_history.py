@@ -12,6 +12,7 @@ from agentkit.content import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Usage,
 )
 from agentkit.history import RunRecord
 from agentkit_server.ui_history import ui_messages
@@ -20,11 +21,15 @@ pytestmark = pytest.mark.pure
 
 
 def run(name: str, termination: str = "completed", **metadata: Any) -> RunRecord:
-    return RunRecord(name, "finished", 0.0, termination=termination, metadata=metadata)
+    return RunRecord(name, "finished", 0.0, finish="stop", termination=termination, metadata=metadata)
 
 
 def answer(run: str, *blocks: Any) -> Message:
     return Message("assistant", blocks, run=run)
+
+
+USAGE = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0, "reasoningTokens": 0, "cachedInputTokens": 0}
+"""As the stream of a run tells it."""
 
 
 def text(words: str) -> dict[str, Any]:
@@ -69,7 +74,7 @@ def test_a_run_is_one_message_with_the_ids_and_parts_of_its_stream() -> None:
     assert answered == {
         "id": "r1",
         "role": "assistant",
-        "metadata": {"runId": "r1"},
+        "metadata": {"runId": "r1", "finishReason": "stop", "usage": USAGE},
         "parts": [
             {"type": "step-start"},
             {"type": "reasoning", "text": "hm", "state": "done"},
@@ -129,6 +134,45 @@ def test_what_was_taken_back_does_not_show() -> None:
     assert [one["id"] for one in shown] == ["r2.0", "r2"]
 
 
+@pytest.mark.parametrize(
+    ("record", "ending"),
+    [
+        (RunRecord("r1", "running", 0.0), {}),
+        (
+            RunRecord("r1", "finished", 0.0, finish="length", usage=Usage(7, 5, 3, 2)),
+            {
+                "finishReason": "length",
+                "usage": {
+                    "inputTokens": 7,
+                    "outputTokens": 5,
+                    "totalTokens": 12,
+                    "reasoningTokens": 3,
+                    "cachedInputTokens": 2,
+                },
+            },
+        ),
+        (
+            RunRecord("r1", "failed", 0.0, code="rate_limited", message="slow down", retryable=True),
+            {"error": {"code": "rate_limited", "retryable": True}, "usage": USAGE},
+        ),
+        (
+            RunRecord("r1", "cancelled", 0.0, message="enough"),
+            {"cancelled": {"reason": "enough"}, "usage": USAGE},
+        ),
+        (None, {}),
+    ],
+    ids=["running", "finished", "failed", "cancelled", "unknown"],
+)
+def test_how_an_answer_ended_is_told_as_its_stream_did(
+    record: RunRecord | None, ending: dict[str, Any]
+) -> None:
+    [*_, shown] = ui_messages(
+        [Message.user("a"), answer("r1", TextBlock("b"))], [record] if record is not None else [], "full"
+    )
+
+    assert shown["metadata"] == {"runId": "r1", **ending}
+
+
 def test_what_came_from_elsewhere_shows_in_its_roles() -> None:
     thread = [Message.user("a"), Message.assistant("b"), Message.user("c"), answer("r1", TextBlock("d"))]
 
@@ -155,6 +199,8 @@ def test_a_call_that_the_page_answers_waits_for_it_and_goes_on_in_the_same_messa
     call = {"type": "dynamic-tool", "toolName": "f", "toolCallId": "r1.1.c1", "input": {}}
     assert waiting[-1]["parts"] == [{"type": "step-start"}, {**call, "state": "input-available"}]
     assert [one["id"] for one in done] == ["r1.0", "r1"]
+    assert waiting[-1]["metadata"]["runId"] == "r1"
+    assert done[-1]["metadata"]["runId"] == "r2"
     assert done[-1]["parts"] == [
         {"type": "step-start"},
         {**call, "state": "output-available", "output": "there"},

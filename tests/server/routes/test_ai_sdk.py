@@ -385,6 +385,21 @@ async def test_a_page_that_is_opened_again_gets_what_was_said_and_resumes_the_re
     assert [one["id"] for one in half["messages"]] == ["u7"]
 
 
+@pytest.mark.parametrize("ending", [Say("there"), Fail("it broke")], ids=["finished", "failed"])
+async def test_how_an_answer_ended_is_known_to_a_page_that_is_opened_again(ending: Say | Fail) -> None:
+    app = create_app([Agent("a", model=ScriptedModel([Think("hm"), ending]))], settings=Settings(ai_sdk=7))
+    streamed = await send(app, "a", message=said("go"))
+    async with client(app) as http:
+        shown = (await http.get("/v1/ai-sdk/a/c1")).json()["messages"]
+    await app.aclose()
+
+    told: dict[str, Any] = {}
+    for chunk in streamed:
+        told |= chunk.get("messageMetadata", {})
+    assert shown[-1]["metadata"] == told
+    assert told.keys() & {"finishReason", "error"}
+
+
 async def test_a_chat_is_its_owners() -> None:
     app = make_guarded()
     async with client(app) as http:
