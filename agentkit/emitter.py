@@ -15,7 +15,7 @@ from agentkit.background import spawn
 from agentkit.envelope import draft_all
 from agentkit.errors import AgentKitError, EngineError
 from agentkit.events import Event
-from agentkit.log import Draft, EventLog, Topic
+from agentkit.log import Draft, EventLog, Topic, is_instant
 
 logger = logging.getLogger("agentkit")
 
@@ -116,7 +116,7 @@ class TeeEmitter:
 
 
 class LogEmitter:
-    """Append events to a log: a bounded buffer in front of one writer per topic.
+    """Append events to a log: a bounded buffer in front of one writer per topic, or at once where the log's `append` never waits.
 
     `emit` returns once the events are in the buffer. A full buffer makes it wait, at most `emit_timeout`; then the log counts as
     failed. A failed log stays failed for the topic until the emitter is closed: half a record of a run is worse than a told end.
@@ -145,6 +145,7 @@ class LogEmitter:
             max_bytes: bytes of bodies that wait at most.
         """
         self._log = log
+        self._is_instant = is_instant(log)
         self._fence = fence
         self._expose_state = expose_state
         self._on_log_failure = on_log_failure
@@ -163,7 +164,11 @@ class LogEmitter:
             await writer.wait(lambda: not writer.full(self._max_drafts, self._max_bytes), self._emit_timeout)
         if self._failed(writer):
             return
-        writer.put(drafts)
+        if self._is_instant:
+            await writer.append(drafts)
+            self._failed(writer)
+        else:
+            writer.put(drafts)
 
     async def flush(self, topic: Topic) -> None:
         """See `Emitter.flush`."""
@@ -248,18 +253,32 @@ class _Writer:
         if self.error is None:
             self.error = EngineError(f"the log of {self.topic.path} did not take events within {timeout} s")
 
+    async def append(self, drafts: Sequence[Draft]) -> None:
+        """Append in the caller's own task: for a log that does not wait."""
+        self.taken += len(drafts)
+        try:
+            await self._append(drafts)
+        except Exception as error:
+            self._note(error)
+
+    async def _append(self, drafts: Sequence[Draft]) -> None:
+        await self._log.append(self.topic, drafts, fence=self.fence)
+        self.written += len(drafts)
+
+    def _note(self, error: Exception) -> None:
+        """Keep why the log failed."""
+        if not isinstance(error, AgentKitError):
+            logger.error("log writer of %s failed", self.topic.path, exc_info=error)
+        self.error = error
+
     async def _write(self) -> None:
         try:
             while self._pending and self.error is None:
                 drafts, self._pending, self._size = self._pending, [], 0
-                await self._log.append(self.topic, drafts, fence=self.fence)
-                self.written += len(drafts)
+                await self._append(drafts)
                 self._tell()
-        except AgentKitError as error:
-            self.error = error
         except Exception as error:
-            logger.exception("log writer of %s failed", self.topic.path)
-            self.error = error
+            self._note(error)
         except BaseException:  # the loop ends: nobody shall wait for a writer that is gone
             self.error = EngineError(f"the log of {self.topic.path} lost its writer: the loop ends")
             raise

@@ -11,9 +11,13 @@ import secrets
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol
+from types import MethodType
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from weakref import WeakSet
 
 from agentkit.errors import WireError, quote
+
+AppendT = TypeVar("AppendT", bound=Callable[..., Any])
 
 MAX_RECORD: Final = 64 * 1024
 """Bytes of one record's body: what one WebSocket frame or one slow reader's send may hold."""
@@ -209,13 +213,14 @@ class Tail:
         Raises:
             ValueError: they do not follow; the engine's feeder is at fault.
         """
-        expected = self.head + 1
+        epoch, expected, size = self.epoch, self.head + 1, 0
         for record in records:
-            if record.seq != expected or record.epoch != self.epoch:
-                raise ValueError(f"record {record.id} does not follow {self.epoch}-{expected - 1}")
+            if record.seq != expected or record.epoch != epoch:
+                raise ValueError(f"record {record.id} does not follow {epoch}-{expected - 1}")
             expected += 1
+            size += len(record.body)
         self._records.extend(records)
-        self._bytes += sum(len(record.body) for record in records)
+        self._bytes += size
         self.head = expected - 1
         self.wake()
 
@@ -267,6 +272,24 @@ class Tail:
         """Call all wakers."""
         for waker in tuple(self._wakers.values()):
             waker()
+
+
+_INSTANT: Final[WeakSet[Callable[..., object]]] = WeakSet()
+
+
+def instant(append: AppendT) -> AppendT:
+    """Mark a log's `append` that never waits: whoever calls it needs no task of its own for that.
+
+    The function is marked, not its class: what overrides or wraps it is another one, and may wait.
+    """
+    _INSTANT.add(append)
+    return append
+
+
+def is_instant(log: "EventLog") -> bool:
+    """Tell whether the log's `append` never waits."""
+    append = log.append
+    return isinstance(append, MethodType) and append.__func__ in _INSTANT
 
 
 class EventLog(Protocol):

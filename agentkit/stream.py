@@ -20,7 +20,7 @@ T = TypeVar("T")
 class EventBuffer:
     """The events of one run: appended by its owner, read by cursors."""
 
-    __slots__ = ("_changed", "closed", "error", "events", "result")
+    __slots__ = ("_changed", "_ended", "closed", "error", "events", "result")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -29,6 +29,7 @@ class EventBuffer:
         self.error: BaseException | None = None
         """What a reader gets raised after the last event."""
         self._changed: anyio.Event | None = None
+        self._ended: anyio.Event | None = None
 
     def extend(self, events: Sequence[Event]) -> None:
         """Add events and wake the readers."""
@@ -41,6 +42,14 @@ class EventBuffer:
         self.result = result
         self.error = error
         self._wake()
+        if self._ended is not None:
+            self._ended.set()
+
+    async def join(self) -> None:
+        """Return once it is closed: who wants the end only is not woken by what comes before. It ends when the run does."""
+        if not self.closed:
+            self._ended = self._ended or anyio.Event()
+            await self._ended.wait()
 
     async def wait(self) -> None:
         """Return after the next change. It ends when the run does."""
@@ -127,8 +136,7 @@ class RunStream:
             RunCancelled: it was stopped.
         """
         self.begin()
-        while not self._buffer.closed:
-            await self._buffer.wait()
+        await self._buffer.join()
         if self._buffer.error is not None:
             raise self._buffer.error
         if self._buffer.result is None:

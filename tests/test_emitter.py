@@ -11,7 +11,7 @@ from agentkit.engines.memory import MemoryLog
 from agentkit.engines.retention import Retention
 from agentkit.errors import AppendRejected, EngineError
 from agentkit.events import Event, TextDelta
-from agentkit.log import EARLIEST, Draft, Record, Topic
+from agentkit.log import EARLIEST, Draft, Record, Topic, is_instant
 from agentkit.testing import RecordingEmitter, Say, ScriptedModel, Wait
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +56,32 @@ async def test_one_writer_appends_all_that_has_gathered() -> None:
     assert log.batches == [1, 9]
     page = await log.read(TOPIC, EARLIEST, 100)
     assert [record.seq for record in page.records] == list(range(1, 11))
+
+
+async def test_a_log_that_never_waits_has_the_events_when_emit_returns() -> None:
+    log = MemoryLog(Retention())
+    emitter = LogEmitter(log)
+
+    await emitter.emit(TOPIC, [delta("1"), delta("2")])
+
+    assert (await log.read(TOPIC, EARLIEST, 100)).head == 2
+
+
+async def test_what_a_log_that_never_waits_refuses_is_raised_at_once_and_ever_after() -> None:
+    log = MemoryLog(Retention())
+    log.fence(TOPIC, 2)
+    emitter = LogEmitter(log, fence=1)
+
+    for _ in range(2):
+        with pytest.raises(AppendRejected):
+            await emitter.emit(TOPIC, [delta("1")])
+    with pytest.raises(AppendRejected):
+        await emitter.flush(TOPIC)
+
+
+async def test_what_overrides_an_instant_append_is_not_taken_for_one() -> None:
+    assert is_instant(MemoryLog(Retention()))
+    assert not is_instant(GatedLog())
 
 
 async def test_emit_does_not_wait_for_the_log_while_there_is_room() -> None:

@@ -15,7 +15,7 @@ from agentkit.engine import Lease, Signal
 from agentkit.engines.retention import Retention
 from agentkit.errors import AppendRejected
 from agentkit.history import RunRecord, ThreadRecord, check_messages
-from agentkit.log import Cursor, Draft, Page, Record, Tail, Topic, new_epoch
+from agentkit.log import Cursor, Draft, Page, Record, Tail, Topic, instant, new_epoch
 
 
 class MemoryLog:
@@ -45,26 +45,46 @@ class MemoryLog:
         if tail is not None:
             tail.reset(new_epoch(), erased=tail.epoch)
 
+    @instant
     async def append(
         self, topic: Topic, drafts: Sequence[Draft], *, fence: int | None = None
     ) -> list[Record]:
         """See `EventLog.append`."""
         self.check(topic, fence)
-        ended = self._ended.setdefault(topic, set())
-        ending: set[str] = set()
-        for draft in drafts:
-            if draft.run and (draft.run in ended or draft.run in ending):
-                raise AppendRejected(f"run {draft.run} has already ended; {draft.type} refused")
-            if draft.terminal:
-                ending.add(draft.run)
         if not drafts:
             return []
         tail = self._tail(topic)
-        records = [Record.of(draft, tail.epoch, tail.head + 1 + n) for n, draft in enumerate(drafts)]
+        ended = self._ended.setdefault(topic, set())
+        ending: set[str] = set()
+        begins: dict[str, int] = {}
+        records: list[Record] = []
+        epoch, checked = tail.epoch, ""
+        for seq, draft in enumerate(drafts, tail.head + 1):
+            run = draft.run
+            if run is not checked and run:
+                if run in ended or run in ending:
+                    raise AppendRejected(f"run {run} has already ended; {draft.type} refused")
+                begins.setdefault(run, seq)
+                checked = run
+            if draft.terminal:
+                ending.add(run)
+                checked = ""
+            records.append(
+                Record(
+                    epoch,
+                    seq,
+                    draft.type,
+                    draft.kind,
+                    run,
+                    draft.block,
+                    draft.time,
+                    draft.body,
+                    draft.terminal,
+                )
+            )
         running = self._running.setdefault(topic, {})
-        for record in records:
-            if record.run and record.run not in ending:
-                running.setdefault(record.run, record.seq)
+        for run, seq in begins.items():
+            running.setdefault(run, seq)
         for run in ending:
             running.pop(run, None)
         ended |= ending

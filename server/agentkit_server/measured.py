@@ -13,7 +13,7 @@ from typing import Final
 from agentkit.content import JsonValue, Message
 from agentkit.engine import Control, Engine, Leases
 from agentkit.history import RunRecord, ThreadRecord, ThreadStore
-from agentkit.log import Cursor, Draft, EventLog, Page, Record, Tail, Topic
+from agentkit.log import Cursor, Draft, EventLog, Page, Record, Tail, Topic, instant, is_instant
 
 BOUNDS: Final = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds: from a memory engine's append to a store that hangs."""
@@ -63,7 +63,7 @@ class MeasuredEngine:
         self.timings = Timings()
         """By `append`, `read`, `messages`, `extend`, `put_run`, …"""
         self.inner = engine
-        self.log: EventLog = _Log(engine.log, self.timings)
+        self.log: EventLog = (_InstantLog if is_instant(engine.log) else _Log)(engine.log, self.timings)
         self.threads: ThreadStore = _Threads(engine.threads, self.timings)
 
     @property
@@ -110,6 +110,16 @@ class _Log:
     async def tail(self, topic: Topic) -> Tail:
         with self._timings.of("tail"):
             return await self._log.tail(topic)
+
+
+class _InstantLog(_Log):
+    """One whose `append` never waits."""
+
+    @instant
+    async def append(
+        self, topic: Topic, drafts: Sequence[Draft], *, fence: int | None = None
+    ) -> list[Record]:
+        return await super().append(topic, drafts, fence=fence)
 
 
 class _Threads:
