@@ -52,22 +52,21 @@ def encode(value: object) -> bytes:
 
 def draft_all(topic: Topic, events: Iterable[Event], *, expose_state: bool = False) -> list[Draft]:
     """Return the drafts of `events`, in order."""
-    drafts: list[Draft] = []
-    stencilled = _stencils.draft
-    for event in events:
-        draft = stencilled(topic, event)
-        if draft is not None:
-            drafts.append(draft)
-            continue
-        for name, kind, data in _wire(event, expose_state=expose_state):
-            drafts.append(_draft(topic, event, name, kind, data))
-    return drafts
+    return _stencils.draft(topic, events, _draft_exposed if expose_state else _draft_guarded)
+
+
+def _draft_guarded(topic: Topic, event: Event) -> list[Draft]:
+    return [_draft(topic, event, *wire) for wire in _wire(event, expose_state=False)]
+
+
+def _draft_exposed(topic: Topic, event: Event) -> list[Draft]:
+    return [_draft(topic, event, *wire) for wire in _wire(event, expose_state=True)]
 
 
 def _draft_whole(topic: Topic, event: Event) -> Draft:
     """Return the one draft of an event that is not split."""
-    [(name, kind, data)] = _wire(event, expose_state=False)
-    return _draft(topic, event, name, kind, data)
+    [draft] = _draft_guarded(topic, event)
+    return draft
 
 
 _stencils = Stencils(_draft_whole)

@@ -2,10 +2,10 @@
 
 Pure. Why: a run's log is nearly all deltas, and the bodies of one block's deltas differ in their time and their text only. Building the
 JSON of each anew costs ten times what joining its parts does. What a stencil gives is byte for byte what `envelope` would have made: it
-is cut out of a body of its making. Fallback: an event for which `draft` returns None is drafted there.
+is cut out of a body of its making. Fallback: an event that is no delta, or does not fit, is drafted there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -28,6 +28,8 @@ _TEXTS: Final = frozenset({"delta", "summary"})
 
 Render: TypeAlias = Callable[[Topic, Event], Draft]
 """Draft an event without a stencil."""
+Rest: TypeAlias = Callable[[Topic, Event], Iterable[Draft]]
+"""Draft an event that no stencil fits."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class _Stencil:
 class Stencils:
     """Stencils of the blocks that are being written."""
 
-    __slots__ = ("_cut", "_prefix", "_render", "_second", "_stamp", "_time")
+    __slots__ = ("_cut", "_prefix", "_render", "_second", "_time", "_told")
 
     def __init__(self, render: Render) -> None:
         self._render = render
@@ -52,55 +54,68 @@ class Stencils:
         self._second = 0
         self._prefix = timestamp(0.0)[:-4].encode()
         self._time = 0.0
-        self._stamp = timestamp(0.0).encode()
+        self._told = timestamp(0.0).encode()
 
-    def draft(self, topic: Topic, event: Event) -> Draft | None:
-        """Return the draft of a delta, or None for what is none or does not fit. The hot path of every run, hence in one piece."""
-        key: tuple[object, ...]
-        if type(event) is Reasoning:
-            said = event.event
-            text = said.text
-            if said.data or text is None or said.kind not in _TEXTS:
-                return None
-            key = (topic, event.block, event.run, event.step, said.kind, said.provider)
-        elif type(event) is TextDelta:
-            text = event.text
-            key = (topic, event.block, event.run, event.step)
-        elif type(event) is ToolCallDelta:
-            text = event.text
-            key = (topic, event.block, event.run, event.step, event.call)
-        else:
-            return None
-        if len(text) > LONGEST or event.parent is not None:
-            return None
-        stencil = self._cut.get(key)
-        if stencil is None:
-            stencil = self._cut_out(key, topic, event)
-        time = event.time
-        if time != self._time:
-            self._tell(time)
-        try:
-            quoted = encode_basestring(text).encode()
-        except UnicodeEncodeError:  # half of a surrogate pair
-            quoted = encode_basestring(valid_text(text)).encode()
-        body = b"".join((stencil.before, self._stamp, stencil.between, quoted, stencil.after))
-        return Draft(stencil.type, stencil.kind, event.run, event.step, event.block, time, body)
+    def draft(self, topic: Topic, events: Iterable[Event], rest: Rest) -> list[Draft]:
+        """Return the drafts of `events`, in order. The hot path of every run, hence in one piece.
 
-    def _tell(self, time: float) -> None:
+        Args:
+            topic: whose log.
+            events: of any kind.
+            rest: drafts what is no delta, or does not fit.
+        """
+        drafts: list[Draft] = []
+        key: tuple[object, ...] = ()
+        known: tuple[object, ...] = ()
+        time = -1.0
+        head = after = b""
+        name = kind = block = ""
+        for event in events:
+            text: str | None = None
+            if type(event) is Reasoning:
+                said = event.event
+                if not said.data and said.kind in _TEXTS:
+                    text, block = said.text, event.block
+                    key = (block, event.run, event.step, said.kind, said.provider)
+            elif type(event) is TextDelta:
+                text, block = event.text, event.block
+                key = (block, event.run, event.step)
+            elif type(event) is ToolCallDelta:
+                text, block = event.text, event.block
+                key = (block, event.run, event.step, event.call)
+            if text is None or len(text) > LONGEST or event.parent is not None:
+                drafts += rest(topic, event)
+                continue
+            if key != known or event.time != time:
+                stencil = self._cut.get((topic, key)) or self._cut_out((topic, key), topic, event)
+                known, time = key, event.time
+                head = b"".join((stencil.before, self._stamp(time), stencil.between))
+                after, name, kind = stencil.after, stencil.type, stencil.kind
+            try:
+                quoted = encode_basestring(text).encode()
+            except UnicodeEncodeError:  # half of a surrogate pair
+                quoted = encode_basestring(valid_text(text)).encode()
+            body = b"".join((head, quoted, after))
+            drafts.append(Draft(name, kind, event.run, event.step, block, time, body))
+        return drafts
+
+    def _stamp(self, time: float) -> bytes:
         """Render a time; what a second's times have in common is kept."""
-        milliseconds = int((time - self._second) * 1000 + 0.0005)  # half a microsecond: clocks tell no less
-        if not 0 <= milliseconds < 1000:
-            self._second = int(time // 1)
-            self._prefix = timestamp(self._second)[:-4].encode()
+        if time != self._time:
+            # Half a microsecond is added: clocks tell no less.
             milliseconds = int((time - self._second) * 1000 + 0.0005)
-        self._stamp = (
-            self._prefix + _MILLISECONDS[milliseconds] if milliseconds < 1000 else timestamp(time).encode()
-        )
-        self._time = time
+            if not 0 <= milliseconds < 1000:
+                self._second = int(time // 1)
+                self._prefix = timestamp(self._second)[:-4].encode()
+                milliseconds = int((time - self._second) * 1000 + 0.0005)
+            if milliseconds < 1000:
+                self._told = self._prefix + _MILLISECONDS[milliseconds]
+            else:
+                self._told = timestamp(time).encode()
+            self._time = time
+        return self._told
 
-    def _cut_out(
-        self, key: tuple[object, ...], topic: Topic, event: Reasoning | TextDelta | ToolCallDelta
-    ) -> _Stencil:
+    def _cut_out(self, key: tuple[object, ...], topic: Topic, event: Event) -> _Stencil:
         after = b"}}"
         if type(event) is Reasoning:
             said = event.event

@@ -75,14 +75,25 @@ class StepEvents:
         return sorted(self._seen)
 
     def map(self, chunks: Iterable[Chunk], time: float) -> list[Event]:
-        """Return the events of `chunks`, in order."""
+        """Return the events of `chunks`, in order.
+
+        Nearly all chunks are pieces that their open block goes on with, hence the loop in one piece.
+        """
         out: list[Event] = []
+        run, step, provider, begun = self.run, self.step, self.provider, self._open.get
         for chunk in chunks:
-            delta = self._delta(chunk, time)
-            if delta is not None:
-                out.append(delta)
-            else:
-                self._take(chunk, out, time)
+            if type(chunk) is TextChunk:
+                opened = begun((chunk.index, TextChunk))
+                if opened is not None and chunk.text:
+                    out.append(TextDelta(run, step, time, opened.id, chunk.text))
+                    continue
+            elif type(chunk) is ThinkingChunk and chunk.thinking and not chunk.signature:
+                opened = begun((chunk.index, ThinkingChunk))
+                if opened is not None and not (chunk.provider_state or chunk.summary) and chunk.part is None:
+                    said = ReasoningEvent("delta", provider, chunk.thinking, {})
+                    out.append(Reasoning(run, step, time, opened.id, said))
+                    continue
+            self._take(chunk, out, time)
         return out
 
     def close(self, time: float) -> list[Event]:
@@ -92,19 +103,6 @@ class StepEvents:
             self._finish(opened, out, time, whole=False)
         self._open.clear()
         return out
-
-    def _delta(self, chunk: Chunk, time: float) -> Event | None:
-        """Return the event of a piece of text or thinking that its open block goes on with: nearly all chunks are that."""
-        if type(chunk) is TextChunk:
-            opened = self._open.get((chunk.index, TextChunk))
-            if opened is not None and chunk.text:
-                return TextDelta(self.run, self.step, time, opened.id, chunk.text)
-        elif type(chunk) is ThinkingChunk and chunk.thinking and not chunk.summary and chunk.part is None:
-            opened = self._open.get((chunk.index, ThinkingChunk))
-            if opened is not None and not chunk.signature and not chunk.provider_state:
-                said = ReasoningEvent("delta", self.provider, chunk.thinking, {})
-                return Reasoning(self.run, self.step, time, opened.id, said)
-        return None
 
     def _take(self, chunk: Chunk, out: list[Event], time: float) -> None:
         match chunk:

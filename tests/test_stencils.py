@@ -19,6 +19,10 @@ TIMES = st.floats(min_value=0, max_value=4e9)
 IDS = st.sampled_from(["r", "b", 'q"', "\u00fc"])
 
 
+def nothing(topic: Topic, event: Event) -> list[Draft]:
+    raise AssertionError("every delta has a stencil")
+
+
 def reasoning(run: str, step: int, time: float, block: str, kind: str, provider: str, text: str) -> Event:
     return Reasoning(run, step, time, block, ReasoningEvent(kind, provider, text))  # type: ignore[arg-type]
 
@@ -36,7 +40,7 @@ DELTAS = st.one_of(
 def test_a_stencil_gives_what_the_envelope_would(events: list[Event]) -> None:
     stencils = Stencils(envelope._draft_whole)
 
-    cut = [stencils.draft(TOPIC, event) for event in events]
+    cut = stencils.draft(TOPIC, events, nothing)
 
     assert cut == [envelope._draft_whole(TOPIC, event) for event in events]
 
@@ -54,7 +58,14 @@ def test_a_stencil_gives_what_the_envelope_would(events: list[Event]) -> None:
     ids=["long", "of-a-sub-agent", "with-data", "signature", "signature-with-text", "state-with-text"],
 )
 def test_what_a_stencil_does_not_fit_is_left_to_the_envelope(event: Event) -> None:
-    assert Stencils(envelope._draft_whole).draft(TOPIC, event) is None
+    left: list[Event] = []
+
+    def rest(_: Topic, event: Event) -> list[Draft]:
+        left.append(event)
+        return []
+
+    assert Stencils(envelope._draft_whole).draft(TOPIC, [event], rest) == []
+    assert left == [event]
 
 
 def test_deltas_of_one_block_render_it_once() -> None:
@@ -67,8 +78,8 @@ def test_deltas_of_one_block_render_it_once() -> None:
     stencils = Stencils(render)
     event = TextDelta("r", 1, 1.0, "b", "x")
     for time in range(100):
-        stencils.draft(TOPIC, replace(event, time=float(time)))
-    stencils.draft(TOPIC._replace(thread="other"), event)
+        stencils.draft(TOPIC, [replace(event, time=float(time))], nothing)
+    stencils.draft(TOPIC._replace(thread="other"), [event], nothing)
 
     assert [each.time for each in rendered] == [0.0, 0.0]
 
@@ -76,7 +87,7 @@ def test_deltas_of_one_block_render_it_once() -> None:
 def test_stencils_are_bounded() -> None:
     stencils = Stencils(envelope._draft_whole)
     for number in range(3000):
-        stencils.draft(TOPIC, TextDelta("r", 1, 1.0, f"r.1.{number}", "x"))
+        stencils.draft(TOPIC, [TextDelta("r", 1, 1.0, f"r.1.{number}", "x")], nothing)
 
     assert len(stencils._cut) <= 1024
 
