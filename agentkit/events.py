@@ -5,7 +5,7 @@ wire form. They are slotted and unfrozen because freezing costs a microsecond a 
 Source: the seed's ReasoningEvent (kind, provider, text, data) and its loop over `event.type.startswith("reasoning.")`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, TypeAlias
 
 from agentkit.content import JsonValue, ToolResultBlock, Usage
@@ -13,8 +13,24 @@ from agentkit.content import JsonValue, ToolResultBlock, Usage
 ReasoningKind: TypeAlias = Literal["delta", "summary", "signature", "state"]
 
 
-@dataclass(slots=True)
-class ReasoningEvent:
+class _Value:
+    """How events compare and show themselves: as dataclasses do, whose methods, made for each class, double the time of importing this."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # as a dataclass that is not frozen
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))  # type: ignore[arg-type]  # all that inherit this are dataclasses
+
+    def __repr__(self) -> str:
+        members = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))  # type: ignore[arg-type]  # as above
+        return f"{self.__class__.__qualname__}({members})"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ReasoningEvent(_Value):
     """One piece of what a provider says about its reasoning."""
 
     kind: ReasoningKind
@@ -26,16 +42,16 @@ class ReasoningEvent:
     `{"part": N}` for a piece of a summary that has several parts."""
 
 
-@dataclass(slots=True)
-class Parent:
+@dataclass(slots=True, eq=False, repr=False)
+class Parent(_Value):
     """The call of another run that this run answers (a sub-agent)."""
 
     run: str
     call: str
 
 
-@dataclass(slots=True)
-class _Event:
+@dataclass(slots=True, eq=False, repr=False)
+class _Event(_Value):
     type: ClassVar[str]
     run: str
     """The run's id; "" for an application's event outside of a run."""
@@ -46,7 +62,7 @@ class _Event:
     parent: Parent | None = field(default=None, kw_only=True)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _BlockEvent(_Event):
     block: str
     """`<run>.<step>.<index>`, unique in the thread."""
@@ -55,7 +71,7 @@ class _BlockEvent(_Event):
 # the run
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunStarted(_Event):
     """The first event of a run."""
 
@@ -67,7 +83,7 @@ class RunStarted(_Event):
     """Names of the tools whose calls the run leaves to its caller, where it has such."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunSuspended(_Event):
     """The run waits outside of any process (for approvals)."""
 
@@ -75,14 +91,14 @@ class RunSuspended(_Event):
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunResumed(_Event):
     """A suspended run goes on."""
 
     type = "run.resumed"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunSteered(_Event):
     """A message went in at a step boundary."""
 
@@ -91,7 +107,7 @@ class RunSteered(_Event):
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunNotice(_Event):
     """Something that the run did or left out which a watcher should know."""
 
@@ -101,7 +117,7 @@ class RunNotice(_Event):
     data: dict[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunFinished(_Event):
     """The run ended well. Terminal."""
 
@@ -113,7 +129,7 @@ class RunFinished(_Event):
     """Why it ended: `completed`, `stop_condition`, `hook_stop`, …"""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunFailed(_Event):
     """The run failed; what came before stays in the thread. Terminal."""
 
@@ -127,7 +143,7 @@ class RunFailed(_Event):
     """In process only."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunCancelledEvent(_Event):
     """The run was cancelled; what came before stays in the thread. Terminal."""
 
@@ -142,7 +158,7 @@ class RunCancelledEvent(_Event):
 # the step
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StepStarted(_Event):
     """A model request begins."""
 
@@ -151,7 +167,7 @@ class StepStarted(_Event):
     provider: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StepRetrying(_Event):
     """The request is made again."""
 
@@ -166,7 +182,7 @@ class StepRetrying(_Event):
     """Blocks that watchers have seen and that no longer count."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StepFinished(_Event):
     """A model request and its tool calls are done."""
 
@@ -178,14 +194,14 @@ class StepFinished(_Event):
 # blocks
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReasoningBlockStarted(_BlockEvent):
     """A thinking block begins."""
 
     type = "reasoning_block.started"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Reasoning(_BlockEvent):
     """A `ReasoningEvent` in its place: `type` is `reasoning.delta`, `.summary`, `.signature` or `.state`."""
 
@@ -197,21 +213,21 @@ class Reasoning(_BlockEvent):
         return _REASONING_TYPES[self.event.kind]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReasoningBlockFinished(_BlockEvent):
     """A thinking block is whole."""
 
     type = "reasoning_block.finished"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TextStarted(_BlockEvent):
     """A block of visible text begins."""
 
     type = "text.started"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TextDelta(_BlockEvent):
     """A piece of visible text."""
 
@@ -219,21 +235,21 @@ class TextDelta(_BlockEvent):
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TextFinished(_BlockEvent):
     """A block of visible text is whole."""
 
     type = "text.finished"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RefusalStarted(_BlockEvent):
     """A refusal begins."""
 
     type = "refusal.started"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RefusalDelta(_BlockEvent):
     """A piece of a refusal."""
 
@@ -241,14 +257,14 @@ class RefusalDelta(_BlockEvent):
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RefusalFinished(_BlockEvent):
     """A refusal is whole."""
 
     type = "refusal.finished"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Image(_BlockEvent):
     """An image that the model made."""
 
@@ -261,7 +277,7 @@ class Image(_BlockEvent):
 # tools
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolCallStarted(_BlockEvent):
     """A call begins; id and name may be "" until they come."""
 
@@ -270,7 +286,7 @@ class ToolCallStarted(_BlockEvent):
     name: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolCallDelta(_BlockEvent):
     """A piece of a call's raw arguments."""
 
@@ -279,7 +295,7 @@ class ToolCallDelta(_BlockEvent):
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolCallReady(_BlockEvent):
     """A call is whole: its arguments as raw JSON text. It is what the model asked, not yet checked."""
 
@@ -289,7 +305,7 @@ class ToolCallReady(_BlockEvent):
     input: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolApprovalRequested(_Event):
     """A call waits for a person."""
 
@@ -300,7 +316,7 @@ class ToolApprovalRequested(_Event):
     input: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolApprovalResolved(_Event):
     """A person (or a policy) has decided."""
 
@@ -311,7 +327,7 @@ class ToolApprovalResolved(_Event):
     reason: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolExecutionStarted(_Event):
     """A tool begins to work."""
 
@@ -321,7 +337,7 @@ class ToolExecutionStarted(_Event):
     input: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolExecutionProgress(_Event):
     """A tool tells how far it is."""
 
@@ -332,7 +348,7 @@ class ToolExecutionProgress(_Event):
     data: JsonValue = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolExecutionFinished(_Event):
     """A tool has ended, in order of completion."""
 
@@ -344,7 +360,7 @@ class ToolExecutionFinished(_Event):
     """Seconds."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolResult(_Event):
     """What goes back to the model, in order of the calls."""
 
@@ -355,7 +371,7 @@ class ToolResult(_Event):
 # the application
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StateSnapshot(_Event):
     """Shared state, whole."""
 
@@ -363,7 +379,7 @@ class StateSnapshot(_Event):
     state: JsonValue
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StateDelta(_Event):
     """A change of shared state: JSON Patch operations (RFC 6902)."""
 
@@ -371,7 +387,7 @@ class StateDelta(_Event):
     operations: list[JsonValue]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CustomEvent(_Event):
     """An application's own event. On the wire its `type` is `name`."""
 
