@@ -4,7 +4,6 @@ Not pure: it starts tasks. It knows neither runs nor logs. On asyncio a task in 
 of the work is kept in its handle and logged, never raised into a stranger.
 """
 
-import asyncio
 import contextvars
 import logging
 import sys
@@ -78,9 +77,12 @@ def spawn(work: Callable[[], Awaitable[object]], *, name: str) -> Work:
     Raises:
         RuntimeError: no loop is running.
     """
+    asyncio = sys.modules.get("asyncio")  # where its loop runs it is there; importing it would take long
     try:
-        loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop() if asyncio is not None else None
     except RuntimeError:
+        loop = None
+    if loop is None:
         return _spawn_trio(work, name)
     handle = Work(name, lambda call: None if loop.is_closed() else _ignore(loop.call_soon_threadsafe(call)))
     task = loop.create_task(handle._run(work), name=name)

@@ -10,11 +10,10 @@ import ssl
 import weakref
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import cache
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 import httpx2
-from pydantic import SecretStr
 
 from agentkit.answer import AnswerStream, Broken, Plan, SecondTry
 from agentkit.burst import BurstReader
@@ -28,6 +27,9 @@ from agentkit.loop_local import LoopLocal
 from agentkit.model import ModelRequest
 from agentkit.network import check_network
 from agentkit.pace import RetryPolicy, Timeouts
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
 
 TransportFactory: TypeAlias = Callable[[], httpx2.AsyncBaseTransport]
 
@@ -80,7 +82,7 @@ class StreamingClient:
         target: Target,
         base_url: str,
         *,
-        key: str | SecretStr | Key | None = None,
+        key: "str | SecretStr | Key | None" = None,
         key_hint: str = "",
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
@@ -256,7 +258,7 @@ class StreamingClient:
     def _all_headers(self, of_request: Mapping[str, str], shown: str = "") -> dict[str, str]:
         """Return the headers of a request, the key among them: made for sending, not for keeping. `shown` stands for the key."""
         accept = "text/event-stream" if self.dialect.framing == "sse" else "application/x-ndjson"
-        auth = self.dialect.auth_headers(shown or self._key.secret.get_secret_value()) if self._key else {}
+        auth = self.dialect.auth_headers(shown or self._key.secret) if self._key else {}
         headers = {
             "accept": accept,
             "accept-encoding": "identity",

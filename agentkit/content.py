@@ -9,11 +9,16 @@ import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import ValidationError
 
+from agentkit.deferred import Deferred, JsonValue
 from agentkit.errors import WireError, quote
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = [
     "Block",
@@ -196,7 +201,15 @@ Block: TypeAlias = (
     | ProviderBlock
     | ToolResultBlock
 )
-TaggedBlock: TypeAlias = Annotated[Block, Field(discriminator="type")]
+
+
+def _by_type(block: Any) -> Any:
+    from pydantic import Field
+
+    return Annotated[block, Field(discriminator="type")]
+
+
+TaggedBlock: TypeAlias = Annotated[Block, Deferred(_by_type)]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -272,8 +285,12 @@ class Message:
         return tuple(block for block in self.content if isinstance(block, ThinkingBlock))
 
 
-_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message], config=ConfigDict(defer_build=True))
-"""Built when messages are first loaded: that takes longer than importing all of this package's other rooms."""
+@cache
+def _messages() -> "TypeAdapter[list[Message]]":
+    """Return what validates messages; made when some are first loaded, for it takes longer than importing all the rooms."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(list[Message])
 
 
 def plain(value: Any) -> Any:
@@ -308,8 +325,8 @@ def load_messages(data: bytes | str | Sequence[Mapping[str, Any] | Message]) -> 
     """
     try:
         if isinstance(data, (bytes, str)):
-            return _MESSAGES.validate_python(json.loads(data))
-        return _MESSAGES.validate_python([m if isinstance(m, Message) else dict(m) for m in data])
+            return _messages().validate_python(json.loads(data))
+        return _messages().validate_python([m if isinstance(m, Message) else dict(m) for m in data])
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -6,10 +6,10 @@ Fallback: the stock transport, wherever `transport_for` returns None: aiohttp is
 names a proxy (the stock client knows all their kinds), or it was turned off.
 """
 
-import asyncio
 import importlib.util
 import os
 import ssl
+import sys
 from typing import Final
 from urllib.request import getproxies
 
@@ -42,8 +42,10 @@ def transport_for(
         return None
     if proxies and getproxies():
         return None
+    asyncio = sys.modules.get("asyncio")
     try:
-        asyncio.get_running_loop()
+        if asyncio is None or asyncio.get_running_loop() is None:
+            return None
     except RuntimeError:  # trio
         return None
     from agentkit.aio_transport import (

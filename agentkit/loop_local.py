@@ -8,7 +8,7 @@ that were begun in them, while the loop still runs. A loop that is closed by han
 left in it is let go when the next loop comes by.
 """
 
-import asyncio
+import sys
 from collections.abc import AsyncGenerator, Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
@@ -75,6 +75,9 @@ class LoopLocal(Generic[T]):
                     await kept.aclose()
 
     def _forget_closed_loops(self) -> None:
+        asyncio = sys.modules.get("asyncio")  # none of its loops ran where it is not there
+        if asyncio is None:
+            return
         for loop in list(self._loops):
             if isinstance(loop, asyncio.AbstractEventLoop) and loop.is_closed():
                 self._loops.pop(loop, None)

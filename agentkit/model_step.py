@@ -10,7 +10,6 @@ from dataclasses import replace
 from agentkit.accumulators import Response
 from agentkit.chunks import Chunk, TextChunk, ThinkingChunk
 from agentkit.content import Message, Origin
-from agentkit.dialects.fault_words import name_fault
 from agentkit.errors import ModelError, ModelStreamError
 from agentkit.events import Event, RunNotice, StepRetrying, StepStarted
 from agentkit.model import Model, ModelRequest, Notice, Retry
@@ -126,6 +125,8 @@ class ModelStep:
         """Raise what the stream itself said."""
         error = self.response.error
         if error is not None:
+            from agentkit.dialects.fault_words import name_fault  # its patterns: most runs have no fault
+
             raise ModelStreamError(
                 f"{self.origin.provider}: {error.message}",
                 kind=error.kind,

@@ -6,7 +6,7 @@ It turns what a caller wrote into a `RunSpec`, with a clear error for what is im
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import ValidationError
 
 from agentkit.content import JsonValue, Message
 from agentkit.errors import ConfigurationError, OutputError, quote
@@ -15,7 +15,6 @@ from agentkit.limits import DEFAULT_STEPS, Limits, StopCondition, parse_limits, 
 from agentkit.model import Model
 from agentkit.observe import Observer
 from agentkit.option_checks import check_options
-from agentkit.providers import connect
 from agentkit.reasoning import ReasoningSetting, parse_reasoning
 from agentkit.run_spec import Compact, Output, RunSpec
 from agentkit.tool import Tool, by_name
@@ -80,7 +79,13 @@ def resolve_models(model: Models) -> list[Model]:
     for one in given:
         if not isinstance(one, str | Model):
             raise ConfigurationError(f"a model is a Model or a name for connect, got {quote(one)}")
-    return [connect(one) if isinstance(one, str) else one for one in given]
+    return [_connected(one) if isinstance(one, str) else one for one in given]
+
+
+def _connected(name: str) -> Model:
+    from agentkit.providers import connect  # HTTP and all: who brings a Model has no use for it
+
+    return connect(name)
 
 
 def make_spec(
@@ -146,6 +151,8 @@ def make_output(output_type: Any) -> Output:
     Raises:
         ConfigurationError: pydantic has no schema for it.
     """
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
     try:
         adapter = TypeAdapter(output_type)
         schema = adapter.json_schema()

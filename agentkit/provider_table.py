@@ -13,6 +13,8 @@ from typing import Final
 from agentkit.dialects.base import Profile
 from agentkit.reasoning import Effort
 
+LOCAL: Final = "local"
+"""The provider whose server this process starts itself (see `local_model`)."""
 LOCAL_FIRST_BYTE: Final = 600.0
 """Seconds until the first byte of a local server: it reads the whole prompt before it answers, and may have a queue."""
 
@@ -295,7 +297,7 @@ _ROWS: Final = (
         local=True,
     ),
     # The same server, started by `local_model` where no base URL is given.
-    Provider("local", "openai-chat", profile=_LLAMA, models=((r"smollm2", _SMOL),), local=True),
+    Provider(LOCAL, "openai-chat", profile=_LLAMA, models=((r"smollm2", _SMOL),), local=True),
     Provider(
         "vllm",
         "openai-chat",

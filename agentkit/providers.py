@@ -9,18 +9,19 @@ provider whose URL ends with `/v1` (see `endpoint`). Keys are read from the envi
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-
-from pydantic import SecretStr
+from typing import TYPE_CHECKING
 
 from agentkit.client import StreamingClient, TransportFactory
 from agentkit.dialects.base import Dialect, Profile, Target
+from agentkit.dialects.table import DIALECTS
 from agentkit.endpoint import is_loopback, parse_base_url, with_version
 from agentkit.errors import ConfigurationError, quote
 from agentkit.faults import Key
-from agentkit.local_model import NAME as LOCAL
-from agentkit.local_model import LocalModel, find_weights
 from agentkit.pace import RetryPolicy, Timeouts
-from agentkit.provider_table import ALIASES, LOCAL_FIRST_BYTE, PROVIDERS, VERSIONS, Provider
+from agentkit.provider_table import ALIASES, LOCAL, LOCAL_FIRST_BYTE, PROVIDERS, VERSIONS, Provider
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
 
 __all__ = ["PROVIDERS", "Provider", "anthropic", "connect", "find_provider", "google", "openai", "target_of"]
 
@@ -28,7 +29,7 @@ __all__ = ["PROVIDERS", "Provider", "anthropic", "connect", "find_provider", "go
 def connect(
     name: str,
     *,
-    key: str | SecretStr | None = None,
+    key: "str | SecretStr | None" = None,
     base_url: str | None = None,
     dialect: str | Dialect | None = None,
     profile: Profile | None = None,
@@ -108,7 +109,12 @@ def _local(
     profile: Profile | None,
     timeouts: Timeouts | None,
     retry: RetryPolicy | None,
-) -> LocalModel:
+) -> StreamingClient:
+    from agentkit.local_model import (
+        LocalModel,
+        find_weights,
+    )  # processes and packages: for this provider alone
+
     weights = find_weights(model)
     target = target_of(provider, weights.name)
     return LocalModel(
@@ -123,8 +129,6 @@ def _local(
 def _dialect(dialect: str | Dialect) -> Dialect:
     if not isinstance(dialect, str):
         return dialect
-    from agentkit.dialects.table import DIALECTS  # all of them: only who connects pays for that
-
     found = DIALECTS.get(dialect)
     if found is None:
         raise ConfigurationError(f"unknown dialect {quote(dialect)}; known: {', '.join(sorted(DIALECTS))}")
@@ -146,13 +150,13 @@ def _base_url(provider: Provider, dialect: Dialect, given: str | None) -> tuple[
     return with_version(url, provider.version or VERSIONS.get(dialect.name, "")), False
 
 
-def _key(provider: Provider, given: str | SecretStr | None, *, needed: bool) -> Key | None:
+def _key(provider: Provider, given: "str | SecretStr | None", *, needed: bool) -> Key | None:
     if given is not None:
         return Key.of(given)
     for variable in provider.key_variables:
         text = os.environ.get(variable)
         if text:
-            return Key.of(Key(SecretStr(text), variable))
+            return Key.of(Key(text, variable))
     if needed:
         variables = " or ".join(provider.key_variables)
         raise ConfigurationError(f"{provider.name} needs a key: set {variables}, or pass key=")
@@ -160,17 +164,21 @@ def _key(provider: Provider, given: str | SecretStr | None, *, needed: bool) -> 
 
 
 def anthropic(
-    model: str, *, key: str | SecretStr | None = None, base_url: str | None = None
+    model: str, *, key: "str | SecretStr | None" = None, base_url: str | None = None
 ) -> StreamingClient:
     """Return a model of Anthropic: `anthropic("claude-sonnet-4-5")`; parameters and errors as `connect`."""
     return connect(f"anthropic:{model}", key=key, base_url=base_url)
 
 
-def google(model: str, *, key: str | SecretStr | None = None, base_url: str | None = None) -> StreamingClient:
+def google(
+    model: str, *, key: "str | SecretStr | None" = None, base_url: str | None = None
+) -> StreamingClient:
     """Return a model of Google's Gemini API: `google("gemini-2.5-pro")`; parameters and errors as `connect`."""
     return connect(f"google:{model}", key=key, base_url=base_url)
 
 
-def openai(model: str, *, key: str | SecretStr | None = None, base_url: str | None = None) -> StreamingClient:
+def openai(
+    model: str, *, key: "str | SecretStr | None" = None, base_url: str | None = None
+) -> StreamingClient:
     """Return a model of OpenAI on its Responses dialect: `openai("gpt-5.4")`; parameters and errors as `connect`."""
     return connect(f"openai:{model}", key=key, base_url=base_url)

@@ -9,17 +9,26 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
-from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
-from agentkit.content import DocumentBlock, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock, valid_text
+from agentkit.content import (
+    DocumentBlock,
+    ImageBlock,
+    JsonValue,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    valid_text,
+)
 from agentkit.errors import ConfigurationError, ToolError, quote
-from agentkit.tool_schema import arguments_model, read_docstring
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 ToolContent: TypeAlias = TextBlock | ImageBlock | DocumentBlock
 
@@ -97,7 +106,7 @@ class Tool:
     """JSON Schema of the arguments: an object."""
     function: Callable[..., Any] | None
     """Called with the checked arguments by name; sync ones run in a worker thread. None: the caller of the run answers the calls."""
-    model: type[BaseModel] | None = None
+    model: "type[BaseModel] | None" = None
     """What checks the arguments; None takes any JSON object."""
     context: str = ""
     """The parameter that gets the `ToolContext`, or ""."""
@@ -309,6 +318,11 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> Tool:
+        from agentkit.tool_schema import (  # pydantic's models: who has no tools does not load them
+            arguments_model,
+            read_docstring,
+        )
+
         words, arguments = read_docstring(inspect.getdoc(function) or "")
         tool_name = str(name or getattr(function, "__name__", ""))
         model, context = arguments_model(function, tool_name, arguments, ToolContext)

@@ -61,8 +61,19 @@ def test_every_module_says_what_it_is() -> None:
 
 
 @pure
-def test_no_module_hides_an_import_from_the_running_program() -> None:
-    hiding = [inside(path) for path in MODULES if re.search(r"\bTYPE_CHECKING\b", path.read_text())]
+def test_no_room_hides_an_import_of_ours_from_the_running_program() -> None:
+    # The faces name for checkers what they load later; a room may do so with a library that takes long to load.
+    hiding = []
+    for path in MODULES:
+        blocks = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.If)]
+        hidden = [
+            ast.unparse(line)
+            for node in blocks
+            if "TYPE_CHECKING" in ast.dump(node.test)
+            for line in node.body
+        ]
+        if path.name != "__init__.py" and any(re.match(r"(from|import) agentkit", line) for line in hidden):
+            hiding.append(inside(path))
 
     assert hiding == []
 

@@ -291,7 +291,7 @@ def test_the_callables_of_three_providers() -> None:
 def test_importing_the_providers_loads_no_dialect() -> None:
     code = (
         "import sys, agentkit.providers\n"
-        "print([m for m in sys.modules if m in {f'agentkit.dialects.{name}' for name in ('table', 'anthropic_messages', "
+        "print([m for m in sys.modules if m in {f'agentkit.dialects.{name}' for name in ('anthropic_messages', "
         "'openai_responses', 'openai_chat', 'gemini', 'ollama')}])"
     )
     done = subprocess.run(

@@ -8,6 +8,7 @@ Source: recordings; error pages of OpenAI, OpenRouter, Groq, Mistral, DeepSeek (
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from agentkit.content import valid_text
@@ -143,7 +144,13 @@ _KINDS: Final[tuple[tuple[str, bool, tuple[str, ...]], ...]] = (
     ),
 )
 """Kind, whether asking again can help, and the words that tell it. The first that is found wins."""
-_PATTERNS: Final = tuple((kind, again, re.compile("|".join(words))) for kind, again, words in _KINDS)
+
+
+@cache
+def _patterns() -> tuple[tuple[str, bool, re.Pattern[str]], ...]:
+    """Return `_KINDS` compiled; when a first error is read, for that takes as long as importing three rooms."""
+    return tuple((kind, again, re.compile("|".join(words))) for kind, again, words in _KINDS)
+
 
 _BY_STATUS: Final[dict[int, tuple[str, bool]]] = {
     400: ("invalid_request", False),
@@ -177,7 +184,7 @@ def classify(fault: Fault, status: int | None) -> tuple[str, bool | None]:
         known = ("server_error", True) if status >= 500 else ("invalid_request", False)
     if known is not None and status not in _VAGUE:
         return known
-    for kind, again, pattern in _PATTERNS:
+    for kind, again, pattern in _patterns():
         if pattern.search(fault.words):
             if status == 429 and kind not in ("quota", "rate_limit", "overloaded"):
                 continue  # a limit of tokens is no overflow, and a busy server no bad request

@@ -114,7 +114,7 @@ def _data(kind: Any) -> Any:
         return ReasoningData
     if kind is ToolResult:
         return ToolResultData
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     members: dict[str, Any] = {}
     for one in fields(kind):
         if one.name in _COMMON:
