@@ -1,52 +1,112 @@
-"""A model's reasoning, text and tool work: out of the process, live, in order, resumable, to whoever may see it."""
+"""A model's reasoning, text and tool work: out of the process, live, in order, resumable, to whoever may see it.
 
-from agentkit.agent import Agent
-from agentkit.compaction import keep_turns
-from agentkit.content import (
-    Block,
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    RefusalBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Usage,
-)
-from agentkit.emitter import CallbackEmitter, Emitter, LogEmitter, NullEmitter, TeeEmitter
-from agentkit.errors import (
-    AgentKitError,
-    AlreadyStarted,
-    AppendRejected,
-    ConfigurationError,
-    EngineError,
-    ForeignSignatureError,
-    HookError,
-    LimitError,
-    ModelConnectionError,
-    ModelError,
-    ModelStatusError,
-    ModelStreamError,
-    OutputError,
-    RunCancelled,
-    ThreadBusy,
-    ThreadExists,
-    ToolError,
-    WireError,
-)
-from agentkit.events import Event, ReasoningEvent
-from agentkit.generate import TextStreamResult, generate_text, stream_text
-from agentkit.history import RunRecord, ThreadRecord
-from agentkit.hooks import CallContext, CallControl, Hooks, StepContext, StepControl
-from agentkit.input import Input
-from agentkit.limits import Limits, StepResult, StopCondition, has_tool_call, step_count_is
-from agentkit.model import Model
-from agentkit.options import RunOptions
-from agentkit.providers import connect
-from agentkit.run_spec import Output, RunResult
-from agentkit.thread_run import AgentRun
+A name's room is loaded when the name is first used: who imports one room, or only errors, does not pay for a client of HTTP.
+`tool` alone is there at once: it is a room's name too, and the one that is loaded last would keep it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from agentkit.tool import Tool, ToolContext, client_tool, tool
+
+if TYPE_CHECKING:
+    from agentkit.agent import Agent
+    from agentkit.compaction import keep_turns
+    from agentkit.content import (
+        Block,
+        DocumentBlock,
+        ImageBlock,
+        Message,
+        RefusalBlock,
+        TextBlock,
+        ThinkingBlock,
+        ToolResultBlock,
+        ToolUseBlock,
+        Usage,
+    )
+    from agentkit.emitter import CallbackEmitter, Emitter, LogEmitter, NullEmitter, TeeEmitter
+    from agentkit.errors import (
+        AgentKitError,
+        AlreadyStarted,
+        AppendRejected,
+        ConfigurationError,
+        EngineError,
+        ForeignSignatureError,
+        HookError,
+        LimitError,
+        ModelConnectionError,
+        ModelError,
+        ModelStatusError,
+        ModelStreamError,
+        OutputError,
+        RunCancelled,
+        ThreadBusy,
+        ThreadExists,
+        ToolError,
+        WireError,
+    )
+    from agentkit.events import Event, ReasoningEvent
+    from agentkit.generate import TextStreamResult, generate_text, stream_text
+    from agentkit.history import RunRecord, ThreadRecord
+    from agentkit.hooks import CallContext, CallControl, Hooks, StepContext, StepControl
+    from agentkit.input import Input
+    from agentkit.limits import Limits, StepResult, StopCondition, has_tool_call, step_count_is
+    from agentkit.model import Model
+    from agentkit.options import RunOptions
+    from agentkit.providers import connect
+    from agentkit.run_spec import Output, RunResult
+    from agentkit.thread_run import AgentRun
+
+_ROOMS: Final = {
+    "agent": ("Agent",),
+    "compaction": ("keep_turns",),
+    "content": (
+        "Block",
+        "DocumentBlock",
+        "ImageBlock",
+        "Message",
+        "RefusalBlock",
+        "TextBlock",
+        "ThinkingBlock",
+        "ToolResultBlock",
+        "ToolUseBlock",
+        "Usage",
+    ),
+    "emitter": ("CallbackEmitter", "Emitter", "LogEmitter", "NullEmitter", "TeeEmitter"),
+    "errors": (
+        "AgentKitError",
+        "AlreadyStarted",
+        "AppendRejected",
+        "ConfigurationError",
+        "EngineError",
+        "ForeignSignatureError",
+        "HookError",
+        "LimitError",
+        "ModelConnectionError",
+        "ModelError",
+        "ModelStatusError",
+        "ModelStreamError",
+        "OutputError",
+        "RunCancelled",
+        "ThreadBusy",
+        "ThreadExists",
+        "ToolError",
+        "WireError",
+    ),
+    "events": ("Event", "ReasoningEvent"),
+    "generate": ("TextStreamResult", "generate_text", "stream_text"),
+    "history": ("RunRecord", "ThreadRecord"),
+    "hooks": ("CallContext", "CallControl", "Hooks", "StepContext", "StepControl"),
+    "input": ("Input",),
+    "limits": ("Limits", "StepResult", "StopCondition", "has_tool_call", "step_count_is"),
+    "model": ("Model",),
+    "options": ("RunOptions",),
+    "providers": ("connect",),
+    "run_spec": ("Output", "RunResult"),
+    "thread_run": ("AgentRun",),
+}
+"""The names that are not here yet, by their rooms."""
+_ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "Agent",
@@ -113,3 +173,18 @@ __all__ = [
     "stream_text",
     "tool",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for known
+
+    def __getattr__(name: str) -> object:
+        if name in _ROOMS:
+            return import_module(f"agentkit.{name}")
+        if name not in _ROOM_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"agentkit.{_ROOM_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,7 +1,60 @@
+"""The face of the core: what it hands on, and what asking for it loads."""
+
+import subprocess
+import sys
+
+import pytest
+
 import agentkit
+
+CHECKED = {
+    "annotated_types",
+    "pydantic.main",
+    "pydantic.types",
+    "pydantic.json_schema",
+    "agentkit.tool_schema",
+}
+"""What pydantic builds schemas with: for who has tools, or reads a thread."""
+HTTP = {"httpx2", "ssl", "email", "agentkit.client", "agentkit.provider_table"}
+LATER = {
+    *(
+        "aiohttp",
+        "asyncio",
+        "httpcore2",
+        "importlib.metadata",
+        "opentelemetry",
+        "redis",
+        "rich",
+        "sqlite3",
+        "starlette",
+    ),
+    *("subprocess", "trio", "agentkit.aio_transport", "agentkit.engines.redis", "agentkit.engines.sqlite"),
+    *("agentkit.local_model", "agentkit.local_process", "agentkit.otel", "agentkit.testing"),
+}
+DIALECTS = {
+    f"agentkit.dialects.{name}"
+    for name in ("anthropic_messages", "openai_responses", "openai_chat", "gemini")
+}
+
+
+def loaded(program: str) -> set[str]:
+    """Return the modules that a fresh interpreter has after `program`."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; before = set(sys.modules)\n{program}\nprint(*set(sys.modules) - before)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    return set(done.stdout.split())
 
 
 def test_the_face_is_complete_and_in_order() -> None:
+    public = [getattr(agentkit, name) for name in agentkit.__all__]
     names = [
         name
         for name, value in vars(agentkit).items()
@@ -9,5 +62,34 @@ def test_the_face_is_complete_and_in_order() -> None:
     ]
 
     assert list(agentkit.__all__) == sorted(agentkit.__all__)
-    assert set(names) <= set(agentkit.__all__)
-    assert all(getattr(agentkit, name) is not None for name in agentkit.__all__)
+    assert set(names) <= set(agentkit.__all__) <= set(dir(agentkit))
+    assert None not in public
+    assert callable(agentkit.tool)  # the function, not the room of that name
+
+
+def test_the_face_says_which_name_it_does_not_know() -> None:
+    with pytest.raises(AttributeError, match=r"module 'agentkit' has no attribute 'agnet'"):
+        agentkit.agnet  # type: ignore[attr-defined]  # noqa: B018 - what is tried
+
+
+def test_a_room_of_the_face_is_there_without_being_imported() -> None:
+    assert "agentkit.events" in loaded("import agentkit; agentkit.events.TextDelta")
+
+
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        pytest.param("import agentkit", LATER | HTTP | CHECKED | DIALECTS | {"agentkit.agent"}, id="import"),
+        pytest.param("from agentkit import Agent", LATER | HTTP | CHECKED | DIALECTS, id="agent"),
+        pytest.param(
+            "from agentkit import connect; connect('ollama:x')",
+            (LATER - {"importlib.metadata"}) | CHECKED | DIALECTS,  # httpx2 asks for its own version
+            id="connect",
+        ),
+        pytest.param(
+            "import agentkit.log", LATER | HTTP | CHECKED | DIALECTS | {"agentkit.agent"}, id="room"
+        ),
+    ],
+)
+def test_what_is_not_needed_is_not_loaded(program: str, unwanted: set[str]) -> None:
+    assert sorted(loaded(program) & unwanted) == []
