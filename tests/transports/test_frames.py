@@ -1,6 +1,7 @@
 """A view's bytes: encoded once, joined once, kept within bounds."""
 
 import json
+import random
 
 import pytest
 
@@ -82,6 +83,43 @@ def test_a_cache_has_its_bound_and_may_be_none() -> None:
     assert small._cached == sum(len(frame) for _, frame in small._cache.values())
     assert none._cache == {}
     assert stats.encoded > 100
+
+
+def test_readers_behind_go_on_with_the_same_bytes_each_at_its_own_pace() -> None:
+    tail = Tail("E")
+    frames, stats = frames_of(tail)
+    frames.crowd = 10
+    rng = random.Random(5)
+    places, joined, taken = [0] * 10, {}, 0
+    for first in range(1, 6001, 600):
+        tail.append([record(seq, size=200) for seq in range(first, first + 600)])
+        for _ in range(40):
+            reader = rng.randrange(10)
+            batch = frames.batch(places[reader], ())
+            if batch is not None:
+                places[reader] = batch.seq
+                joined[id(batch)] = batch
+                taken += 1
+
+    assert stats.encoded == max(places)
+    assert len(joined) < taken / 3
+    frames.settle()
+    assert not frames._full
+    assert frames._full_size == 0
+
+
+def test_what_is_kept_for_readers_behind_has_its_bound() -> None:
+    tail = Tail("E")
+    tail.append([record(seq, size=1000) for seq in range(1, 301)])
+    frames, _ = frames_of(tail, batch_size=20_000, shared_size=100_000)
+    sizes = []
+    for frames.crowd in (1, 3, 50):
+        place = 0
+        while (batch := frames.batch(place, ())) is not None:
+            place = batch.seq
+        sizes.append(frames._full_size)
+
+    assert sizes[0] <= 20_000 < sizes[1] <= 60_000 < sizes[2] <= 100_000
 
 
 def test_a_new_epoch_has_new_bytes() -> None:

@@ -95,7 +95,7 @@ class _UvicornSocket(SocketOutlet):
     def offer(self, batch: Batch) -> bool:
         if self._protocol.close_sent or self._transport.is_closing():
             raise ConnectionResetError("the socket is closing")
-        if not self._writable.is_set() or self._lock.locked():
+        if self._senders or not self._writable.is_set():
             return False
         frame = batch.wire
         if frame is None:

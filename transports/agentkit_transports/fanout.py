@@ -9,14 +9,36 @@ Grounds: design.md §8.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator
+from typing import Final
 
 from agentkit.log import Tail, Topic
 from agentkit_transports.encoder import PROTOCOLS, View
 from agentkit_transports.frames import Frames
 from agentkit_transports.outlet import Batch
-from agentkit_transports.reader import Group, Reader, Shared
+from agentkit_transports.reader import Group, Place, Reader, Shared
 
 logger = logging.getLogger("agentkit")
+
+_NOTHING: Final = Batch(b"")
+_NOWHERE: Final = Place("", -1, -1, None)
+
+
+class _Turn:
+    """What readers at one place get in a turn of the loop."""
+
+    __slots__ = ("after", "batch", "is_behind", "is_plain")
+
+    def __init__(self, batch: Batch, after: Place, *, is_behind: bool = False) -> None:
+        self.batch = batch
+        self.after = after
+        """Where they stand then."""
+        self.is_behind = is_behind
+        """True where the ring does not hold what follows."""
+        self.is_plain = bool(batch.data) and after.told == after.seq and not batch.is_last
+        """True where there are bytes, and nothing to tell beside them."""
+
+
+_IDLE: Final = _Turn(_NOTHING, _NOWHERE)
 
 
 class Fanout:
@@ -76,36 +98,53 @@ class Fanout:
                 self._serve(group, list(group.live), 0)
 
     def _serve(self, group: Group, readers: list[Reader], start: int) -> None:
-        """Write what is next to the readers from `start` on, a slice in a turn of the loop."""
+        """Write what is next to the readers from `start` on, a slice in a turn of the loop.
+
+        The hot path of every delivery, hence in one piece: nearly all stand at one place, and get the same bytes.
+        """
         stop = start + self._shared.settings.slice_size
-        seq, epoch = -1, ""
-        batch: Batch | None = None
-        is_behind = is_more = False
-        written = 0
+        least = self.tail.head
+        turn, place, written = _IDLE, _NOWHERE, 0
+        batch, after, is_plain = turn.batch, turn.after, turn.is_plain
         for reader in readers[start:stop]:
             if not reader.is_live:
                 continue
-            if reader.seq != seq or reader.epoch != epoch:
-                seq, epoch = reader.seq, reader.epoch
-                is_behind = not self.tail.holds(reader.cursor)
-                batch = None if is_behind else self._next(group, reader)
-                is_more = is_more or (batch is not None and batch.seq < self.tail.head)
-            if is_behind:
+            if reader.place is not place and not reader.place.is_that_of(place):
+                place = reader.place
+                turn = self._turn(group, place)
+                batch, after, is_plain = turn.batch, turn.after, turn.is_plain
+                least = min(least, after.seq)
+            if is_plain:
+                try:
+                    if reader.outlet.offer(batch):
+                        reader.place = after
+                        written += 1
+                    else:
+                        reader.pump()
+                except Exception as error:
+                    reader.fail(error)
+            elif turn.is_behind:
                 reader.pump()
-            elif batch is not None and reader.take(batch):
-                written += 1
+            elif batch.seq:
+                written += reader.take(batch, after)
         self._shared.stats.written += written
         if stop < len(readers):
             asyncio.get_running_loop().call_soon(self._serve, group, readers, stop)
-        if is_more:
+        if least < self.tail.head:
             self._wake()
+        else:
+            group.settle()
 
-    def _next(self, group: Group, reader: Reader) -> Batch | None:
-        """Return what follows a reader's place; an encoder that breaks ends the readers of its view, and nobody else's."""
+    def _turn(self, group: Group, place: Place) -> _Turn:
+        """Return what readers at a place get; an encoder that breaks ends the readers of its view, and nobody else's."""
+        tail = self.tail
+        if place.epoch != tail.epoch or not tail.first - 1 <= place.seq <= tail.head:
+            return _Turn(_NOTHING, place, is_behind=True)
         try:
-            return group.frames.batch(reader.seq, reader.state)
+            batch = group.frames.batch(place.seq, place.state)
         except Exception:
             logger.exception("encoding %s for %s failed", group.frames.view.protocol, self.topic.path)
             for broken in tuple(group.live):
                 broken.finish("failed")
-            return None
+            batch = None
+        return _Turn(_NOTHING, place) if batch is None else _Turn(batch, place.behind(batch))

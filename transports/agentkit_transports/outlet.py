@@ -67,7 +67,8 @@ class Outlet:
             SlowReader: the connection took nothing in time.
             OSError: the client has left.
         """
-        await self._deliver(batch.message or self._wrap(batch))
+        if not self.is_direct or not self.offer(batch):
+            await self._deliver(batch.message or self._wrap(batch))
 
     def abort(self) -> bool:
         """Drop the connection at once; False where the server has no way to."""
@@ -108,11 +109,14 @@ class BodyOutlet(Outlet):
 class SocketOutlet(Outlet):
     """A WebSocket's text frames. Several readers and the conversation share it: one writes at a time."""
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_lock", "_senders")
 
     def __init__(self, scope: Scope, send: Send, timeout: float) -> None:
         super().__init__(scope, send, timeout)
-        self._lock = asyncio.Lock()
+        self._senders = 0
+        """How many write, or wait for their turn."""
+        self._lock: asyncio.Lock | None = None
+        """While there are any: an idle socket does not need it."""
 
     async def close(self, code: int, reason: str = "") -> None:
         """Close the socket; raises as `send`."""
@@ -124,9 +128,15 @@ class SocketOutlet(Outlet):
 
     async def _deliver(self, message: Message) -> None:
         """As `Outlet`; the timeout counts from this one's turn."""
-        async with self._lock:
-            try:
+        lock = self._lock = self._lock or asyncio.Lock()
+        self._senders += 1
+        try:
+            async with lock:
                 await super()._deliver(message)
-            except RuntimeError as error:
-                # Servers say so of a socket that was closed meanwhile, by either side.
-                raise ConnectionResetError("the socket is closed") from error
+        except RuntimeError as error:
+            # Servers say so of a socket that was closed meanwhile, by either side.
+            raise ConnectionResetError("the socket is closed") from error
+        finally:
+            self._senders -= 1
+            if not self._senders:
+                self._lock = None

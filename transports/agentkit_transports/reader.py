@@ -39,6 +39,27 @@ class Shared:
     """Called with each reader that is over."""
 
 
+@dataclass(slots=True)
+class Place:
+    """Where readers stand: those that the flush serves together share one. Treat it as immutable."""
+
+    epoch: str
+    seq: int
+    """The last record that was passed."""
+    told: int
+    """The last place that the client was told."""
+    state: object
+    """The encoder's."""
+
+    def is_that_of(self, other: "Place") -> bool:
+        """Tell whether readers here get the same as readers there: the same records give the same state."""
+        return self.seq == other.seq and self.told == other.told and self.epoch == other.epoch
+
+    def behind(self, batch: Batch) -> "Place":
+        """Return where a reader stands that was given a batch here."""
+        return Place(self.epoch, batch.seq, batch.told or self.told, batch.state)
+
+
 class Group:
     """The readers of one view of one topic, and what they share."""
 
@@ -73,10 +94,21 @@ class Group:
         self.waiting: dict[Reader, asyncio.Future[None]] = {}
         """Those whose pump waits at the ring's end."""
 
+    def enter(self, reader: "Reader") -> None:
+        """Hold a reader."""
+        self.readers.add(reader)
+        self.frames.crowd = len(self.readers)
+
+    def settle(self) -> None:
+        """Let go of what was kept for readers that were behind, once there are none."""
+        if len(self.live) + len(self.waiting) == len(self.readers):
+            self.frames.settle()
+
     def leave(self, reader: "Reader") -> None:
         """Let go of a reader; the last one takes the group with it."""
         self.live.pop(reader, None)
         self.readers.discard(reader)
+        self.frames.crowd = len(self.readers)
         self._on_leave(reader)
         if not self.readers:
             self._on_empty(self)
@@ -86,8 +118,8 @@ class Reader:
     """A place in a topic's log and a way out."""
 
     __slots__ = (
-        "_group", "_has_ended", "_is_erased", "_is_past", "_on_end", "_outlet", "_owes_beat", "_work",
-        "due", "epoch", "frames", "is_closed", "is_live", "seq", "state", "told",
+        "_group", "_has_ended", "_is_erased", "_is_past", "_on_end", "_owes_beat", "_work",
+        "due", "is_closed", "is_live", "outlet", "place",
     )  # fmt: skip
 
     def __init__(
@@ -111,16 +143,12 @@ class Reader:
             is_beginning: nothing of the view's run stands before the place.
         """
         self._group = group
-        self.frames = group.frames
-        self._outlet = outlet
+        self.outlet = outlet
         self._on_end = on_end
-        self.epoch = cursor.epoch
-        self.seq = cursor.seq
-        """The last record that it has passed."""
-        self.told = cursor.seq
-        """The last place that its client was told."""
-        encoder = self.frames.encoder
-        self.state: object = _UNKNOWN if encoder.folds and not is_beginning else encoder.start()
+        encoder = group.frames.encoder
+        state = _UNKNOWN if encoder.folds and not is_beginning else encoder.start()
+        self.place = Place(cursor.epoch, cursor.seq, cursor.seq, state)
+        """Where it stands: never changed, always replaced."""
         self.is_live = False
         """True while the flush writes to it."""
         self.is_closed = False
@@ -133,16 +161,21 @@ class Reader:
         self._owes_beat = False
         """True where a sign of life is due that only its task can send."""
         self._work: Work | None = None
-        self._group.readers.add(self)
+        group.enter(self)
         if outlet.is_direct and not has_ended and not encoder.folds and self._is_at_end():
             self._go_live()
         else:
             self.pump()
 
     @property
-    def cursor(self) -> Cursor:
-        """Its place."""
-        return Cursor(self.epoch, self.seq)
+    def frames(self) -> Frames:
+        """What it shares with others of its view."""
+        return self._group.frames
+
+    @property
+    def seq(self) -> int:
+        """The last record that it has passed."""
+        return self.place.seq
 
     def close(self) -> None:
         """Stop; nothing more is written. Closing again changes nothing."""
@@ -166,27 +199,24 @@ class Reader:
             self.close()
             self._on_end(reason)
 
-    def take(self, batch: Batch) -> bool:
-        """Write a batch, or give the reader a task that will. Returns whether bytes were written.
+    def take(self, batch: Batch, after: Place) -> bool:
+        """Write a batch, or give the reader a task that will; then it stands at `after`. Returns whether bytes were written.
 
-        The hot path of every delivery, hence in one piece.
+        The flush does this itself for a batch with which there is nothing else to tell.
         """
         if batch.data:
             try:
-                if not self._outlet.offer(batch):
+                if not self.outlet.offer(batch):
                     self.pump()
                     return False
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
                 return False
-        self.seq = batch.seq
-        self.state = batch.state
-        if batch.told:
-            self.told = batch.told
+        self.place = after
         if batch.is_last:
             self._is_past = True
             self.pump()  # it has the end to tell
-        elif batch.told != batch.seq and self._owes_position():
+        elif after.told != after.seq and self._owes_position():
             self._tell(self._position())
         return bool(batch.data)
 
@@ -203,12 +233,12 @@ class Reader:
     def _tell(self, batch: Batch) -> None:
         """Write what can as well be left out."""
         try:
-            if batch.data and self._outlet.offer(batch):
-                self.told = self.seq
+            if batch.data and self.outlet.offer(batch):
+                self._note_told()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """End a reader whose connection does not take bytes any more."""
         if not isinstance(error, OSError):
             logger.error("writing to a reader of %s failed", self._group.topic.path, exc_info=error)
@@ -225,24 +255,34 @@ class Reader:
         self._work = None
         self.is_live = True
         self._group.live[self] = None
+        self._group.settle()
 
     def _owes_position(self) -> bool:
-        return self.seq - self.told >= self._group.settings.position_records
+        return self.place.seq - self.place.told >= self._group.settings.position_records
 
     def _sign_of_life(self) -> Batch:
         """Return its place, where it has passed records that it did not see, or a beat."""
-        if self.told < self.seq:
+        if self.place.told < self.place.seq:
             position = self._position()
             if position.data:
                 return position
         return self.frames.beat
 
     def _position(self) -> Batch:
-        return Batch(self.frames.encoder.position(self.cursor))
+        return Batch(self.frames.encoder.position(self._cursor()))
+
+    def _cursor(self) -> Cursor:
+        return Cursor(self.place.epoch, self.place.seq)
+
+    def _note_told(self) -> None:
+        """Its client knows where it stands."""
+        place = self.place
+        if place.told != place.seq:
+            self.place = Place(place.epoch, place.seq, place.seq, place.state)
 
     def _is_at_end(self) -> bool:
-        tail = self._group.tail
-        return self.seq == tail.head and self.epoch == tail.epoch
+        tail, place = self._group.tail, self.place
+        return place.seq == tail.head and place.epoch == tail.epoch
 
     async def _pump(self) -> None:
         reason: EndReason | None = "failed"
@@ -262,8 +302,9 @@ class Reader:
     async def _catch_up(self) -> EndReason | None:
         """Send what is there until the run has ended (`ended`), or the flush can take over, or the reader is closed (None)."""
         lag = _Lag(self._group.settings)
-        if self.state is _UNKNOWN:
-            self.state = await self._fold()
+        if self.place.state is _UNKNOWN:
+            place = self.place
+            self.place = Place(place.epoch, place.seq, place.told, await self._fold())
         while not self.is_closed:
             batch = None if self._is_past else await self._next()
             if batch is not None:
@@ -273,9 +314,9 @@ class Reader:
                 lag.check(self._group.tail.head - self.seq)
                 await asyncio.sleep(0)  # one that has left takes all at once: it must not hold the loop
             elif self._is_past or self._has_ended:
-                await self._send(Batch(self.frames.encoder.end(self.cursor)))
+                await self._send(Batch(self.frames.encoder.end(self._cursor())))
                 return "ended"
-            elif self._outlet.is_direct and self._is_at_end():
+            elif self.outlet.is_direct and self._is_at_end():
                 self._go_live()
                 return None
             else:
@@ -284,11 +325,9 @@ class Reader:
 
     async def _pass_on(self, batch: Batch) -> None:
         if batch.data:
-            await self._outlet.send(batch)
+            await self.outlet.send(batch)
             self._group.stats.written += 1
-        self.seq = batch.seq
-        self.state = batch.state
-        self.told = batch.told or self.told
+        self.place = self.place.behind(batch)
         self._is_past = batch.is_last
         if self._owes_position():
             await self._send(self._position())
@@ -296,27 +335,29 @@ class Reader:
     async def _send(self, batch: Batch) -> None:
         """Send what is no record."""
         if batch.data:
-            await self._outlet.send(batch)
-            self.told = self.seq
+            await self.outlet.send(batch)
+            self._note_told()
 
     async def _next(self) -> Batch | None:
         """Return what follows, None at the end of the log."""
         group, tail = self._group, self._group.tail
         while True:
-            cursor = self.cursor
+            cursor, place = self._cursor(), self.place
             if tail.holds(cursor):
-                return self.frames.batch(self.seq, self.state)
+                return self.frames.batch(place.seq, place.state)
             known = (tail.epoch, tail.head)
-            size = self.frames.page_size(tail.head - self.seq)
+            size = self.frames.page_size(tail.head - place.seq)
             page = await group.log.read(group.topic, cursor, size)
             if page.gap is not None:
                 start = before(page)
                 group.stats.gaps += 1
-                self.epoch = start.epoch
+                self.place = Place(start.epoch, place.seq, place.told, place.state)
                 self._is_erased = page.gap.reason == "deleted"
-                return Batch(self.frames.encoder.gap(page.gap, start), start.seq, start.seq, self.state)
+                return Batch(self.frames.encoder.gap(page.gap, start), start.seq, start.seq, place.state)
             if page.records:
-                return self.frames.join(page.records, self.state, is_kept=False, behind=page.head - self.seq)
+                return self.frames.join(
+                    page.records, place.state, is_kept=False, behind=page.head - place.seq
+                )
             if known == (tail.epoch, tail.head):
                 return None
 

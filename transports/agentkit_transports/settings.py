@@ -30,6 +30,8 @@ class HubSettings:
     """Views of a topic whose frames are kept for readers that come later or fall behind."""
     cache_size: int = 256 * 1024
     """Of the frames kept for one view, and never more than the ring's records."""
+    shared_size: int = 1024 * 1024
+    """Of the batches kept for one view while readers are behind, and never more than `batch_size` for each of its readers."""
     retry_ms: tuple[int, int] = (1000, 4000)
     """A reconnection waits between these milliseconds, by chance for each reader: so that a thousand do not come back at once."""
 
