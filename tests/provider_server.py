@@ -108,6 +108,7 @@ class Request:
     headers: dict[str, str]
     """Names in lower case."""
     body: bytes
+    """As it came: of one in chunks, with their sizes."""
 
     @property
     def json(self) -> Any:
@@ -250,6 +251,13 @@ def _read_request(connection: socket.socket) -> Request | None:
     method, path, _ = first.split(" ", 2)
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = bytearray(rest)
-    while len(body) < int(headers.get("content-length", "0")):
-        body += connection.recv(65536)
+    length, chunked = (
+        int(headers.get("content-length", "0")),
+        "chunked" in headers.get("transfer-encoding", ""),
+    )
+    while len(body) < length or (chunked and not body.endswith(END)):
+        more = connection.recv(65536)
+        if not more:
+            return None
+        body += more
     return Request(method, path, headers, bytes(body))

@@ -2,15 +2,14 @@
 
 import gc
 import logging
-import shutil
 import ssl
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
+from certificates import self_signed
 from provider_server import (
     END,
     STALL,
@@ -285,14 +284,7 @@ async def test_a_connect_timeout_says_how_long() -> None:
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for 127.0.0.1 that nobody has signed, with its key, in one file."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is missing")
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=toys"
-    more = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", f"{path}.crt"]
-    subprocess.run([*command.split(), *more], check=True, capture_output=True, timeout=30)
-    path.write_text(path.read_text() + Path(f"{path}.crt").read_text())
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
