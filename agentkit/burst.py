@@ -12,10 +12,26 @@ transport, or bytes that came with the head) each part is returned by itself, as
 
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
+
+BODY: Final = "agentkit.body"
+"""The response extension in which a transport of our own puts its `Body`, so that nothing of this is needed."""
 
 _ABOUT_TO_READ: Final = object()
 """What a stepped iterator yields where it would read from its socket. It never reaches the event loop."""
+
+
+@runtime_checkable
+class Body(Protocol):
+    """A body that can be read as it is read here, without a tower of generators in between."""
+
+    def read(self) -> Awaitable[bytes]:
+        """Return all that came since the last read, b"" at the end. It waits no longer than the request's `read` timeout.
+
+        Raises:
+            Exception: what the iterator of this body would raise.
+        """
+        ...
 
 
 class _Abandoned(Exception):  # noqa: N818 - a signal, not an error

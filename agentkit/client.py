@@ -16,7 +16,7 @@ import anyio
 import httpx2
 
 from agentkit.answer import AnswerStream, Broken, Plan, SecondTry
-from agentkit.burst import BurstReader
+from agentkit.burst import BODY, Body, BurstReader
 from agentkit.content import JsonValue, Origin, valid_text
 from agentkit.dialects.base import Dialect, HTTPParts, Target, origin
 from agentkit.endpoint import is_loopback, join_path, parse_base_url
@@ -104,8 +104,9 @@ class StreamingClient:
             retry: how often a request is made again.
             transport: makes another `httpx2.AsyncBaseTransport`, one for each event loop; proxies are then its own matter. Pass the
                 same function to share its connections.
-            fast: aiohttp carries the requests: True insists on it, False turns it off, None takes it where `agentkit-live[fast]` is
-                installed and `AGENTKIT_FAST` is not "0". On trio, behind a proxy and with a `transport` it is not used.
+            fast: the transport of our own carries the requests: True insists on it, False turns it off, None takes it where
+                `agentkit-live[fast]` is installed and `AGENTKIT_FAST` is not "0". On trio, behind a proxy and with a `transport` it is
+                not used.
             locate: awaited before each attempt for a base URL that stands in for `base_url` once: for a server that is started when it
                 is needed. It bounds its own wait, and may raise `ModelConnectionError`.
 
@@ -302,10 +303,16 @@ class HTTPExchange:
     ) -> None:
         self._response = response
         self._on_close: Callable[[], Awaitable[None]] | None = on_close
+        self._idle = idle
+        self._burst: BurstReader | None = None
+        body = response.extensions.get(BODY)
+        if isinstance(body, Body):
+            self._next = body.read
+            return
         # A response that a mock made is read already, and gives its content only so.
         parts = response.aiter_bytes() if response.is_stream_consumed else response.aiter_raw()
-        self._reader = BurstReader(parts, response.extensions.get("network_stream"))
-        self._idle = idle
+        self._burst = BurstReader(parts, response.extensions.get("network_stream"))
+        self._next = self._burst.next
 
     @property
     def status(self) -> int:
@@ -320,7 +327,7 @@ class HTTPExchange:
     async def read(self) -> bytes:
         """See `Exchange.read`."""
         try:
-            return await self._reader.next()
+            return await self._next()
         except httpx2.TimeoutException as error:
             raise Broken(f"nothing came for {self._idle:g} s", timeout=True) from error
         except _BREAKS as error:
@@ -329,7 +336,8 @@ class HTTPExchange:
     async def aclose(self) -> None:
         """See `Exchange.aclose`."""
         try:
-            await self._reader.aclose()
+            if self._burst is not None:
+                await self._burst.aclose()
             await self._response.aclose()
         except _BREAKS:
             pass  # it was to be closed

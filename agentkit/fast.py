@@ -1,9 +1,9 @@
-"""Which transport carries the HTTP client's requests: aiohttp's, for those who installed `agentkit-live[fast]`, or the stock one.
+"""Which transport carries the HTTP client's requests: our own, for those who installed `agentkit-live[fast]`, or the stock one.
 
 Not pure: it asks for the running loop and the environment. Why: under the stock transport each chunk of an HTTP body walks through a parser
-in Python and five async generators (8 µs and more); aiohttp parses in C and hands out all that a read of the socket brought in one piece.
-Fallback: the stock transport, wherever `transport_for` returns None: aiohttp is not installed, another event loop runs, the environment
-names a proxy (the stock client knows all their kinds), or it was turned off.
+in Python and five async generators (8 µs and more); ours (`http_transport`) parses in C (httptools) and hands out all that a read of the
+socket brought in one piece. Fallback: the stock transport, wherever `transport_for` returns None: httptools is not installed, another event
+loop runs, the environment names a proxy (the stock client knows all their kinds), or it was turned off.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ import httpx2
 from agentkit.errors import ConfigurationError
 
 VARIABLE: Final = "AGENTKIT_FAST"
-"""Set to "0", it turns aiohttp off for the whole process."""
+"""Set to "0", it turns our transport off for the whole process."""
 
 
 def transport_for(
@@ -27,18 +27,18 @@ def transport_for(
     """Return the transport for the running event loop, or None where the stock one has to do.
 
     Args:
-        wanted: False turns it off, None takes it where it can be had, True insists that aiohttp is installed.
+        wanted: False turns it off, None takes it where it can be had, True insists that it is installed.
         trust: the TLS context of its connections.
         proxies: a proxy that the environment names would be used.
 
     Raises:
-        ConfigurationError: `wanted` is True and aiohttp is not installed.
+        ConfigurationError: `wanted` is True and httptools is not installed.
     """
     if wanted is False or (wanted is None and os.environ.get(VARIABLE) == "0"):
         return None
     if not is_installed():
         if wanted:
-            raise ConfigurationError("fast=True needs aiohttp: pip install 'agentkit-live[fast]'")
+            raise ConfigurationError("fast=True needs httptools: pip install 'agentkit-live[fast]'")
         return None
     if proxies and getproxies():
         return None
@@ -48,13 +48,11 @@ def transport_for(
             return None
     except RuntimeError:  # trio
         return None
-    from agentkit.aio_transport import (
-        AioTransport,  # a tenth of a second that importing agentkit does without
-    )
+    from agentkit.http_transport import FastTransport  # it imports what may not be installed
 
-    return AioTransport(trust)
+    return FastTransport(trust)
 
 
 def is_installed() -> bool:
-    """Tell whether aiohttp can be imported."""
-    return importlib.util.find_spec("aiohttp") is not None
+    """Tell whether httptools can be imported."""
+    return importlib.util.find_spec("httptools") is not None

@@ -37,6 +37,7 @@ def connect(
     timeouts: Timeouts | None = None,
     retry: RetryPolicy | None = None,
     transport: TransportFactory | None = None,
+    fast: bool | None = None,
 ) -> StreamingClient:
     """Return the model of that name. Nothing is connected before it is used.
 
@@ -51,13 +52,14 @@ def connect(
         timeouts: bounds of every wait, in seconds; by default the first byte may take 60, of a local server 600.
         retry: how often a request is made again before its first chunk.
         transport: makes another HTTP transport; see `StreamingClient`.
+        fast: whether the faster HTTP transport is taken; see `StreamingClient`. By default where it can be.
 
     Raises:
         ConfigurationError: an unknown provider or dialect, a key or base URL that is missing or cannot be.
     """
     provider, model = find_provider(name)
     if provider.name == LOCAL and base_url is None:
-        if any(given is not None for given in (key, dialect, headers, transport)):
+        if any(given is not None for given in (key, dialect, headers, transport, fast)):
             raise ConfigurationError(
                 "a local model has no key, dialect, headers or transport of the caller's"
             )
@@ -76,6 +78,7 @@ def connect(
         timeouts=timeouts or (Timeouts(first_byte=LOCAL_FIRST_BYTE) if local else Timeouts()),
         retry=retry,
         transport=transport,
+        fast=fast,
     )
 
 

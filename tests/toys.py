@@ -19,11 +19,11 @@ from agentkit.model import ModelRequest, Retry
 from agentkit.pace import RetryPolicy, Timeouts
 
 CLIENTS = ("asyncio", "asyncio-stock", "trio")
-"""Event loops, and on asyncio both HTTP transports: with aiohttp, which is the default where it is installed, and without."""
+"""Event loops, and on asyncio both HTTP transports: the fast one, which is the default where it can be had, and the stock one."""
 
 
 def choose(client: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Turn aiohttp off where the name says so, and return the event loop's name."""
+    """Turn the fast transport off where the name says so, and return the event loop's name."""
     loop, _, stock = client.partition("-")
     if stock:
         monkeypatch.setenv("AGENTKIT_FAST", "0")
