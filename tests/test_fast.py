@@ -34,6 +34,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True)
+def is_not_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests may be run with it turned off; here it is asked for."""
+    monkeypatch.delenv(fast.VARIABLE, raising=False)
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_it_is_taken_on_asyncio_and_nowhere_else(anyio_backend: str) -> None:
     assert chosen() is (FastTransport if anyio_backend == "asyncio" else None)
