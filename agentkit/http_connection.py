@@ -19,8 +19,10 @@ from typing import Final, cast
 import httptools
 import httpx2
 
-_BUFFER: Final = 256 * 1024
-"""Bytes that wait for the reader before the socket is not read any more: what asyncio reads at most at once; so twice that may wait."""
+_READ: Final = 64 * 1024
+"""Bytes read at once at most: more do not stay in the processor's cache until they are parsed."""
+_WAITING: Final = 256 * 1024
+"""Bytes that wait for the reader before the socket is not read any more; the read that passes the bound comes on top."""
 _OVERHEAD: Final = 64 * 1024
 """Bytes in a row that may come without a body's: heads, interim answers, trailers, extensions of a chunk. The parser keeps them."""
 
@@ -48,10 +50,21 @@ class _Stop(Exception):  # noqa: N818 - a signal to the parser, which has no oth
     """Raised in a callback: what follows is not of this answer."""
 
 
-class Connection(asyncio.Protocol):
+def make_buffer() -> memoryview:
+    """Return what sockets are read into.
+
+    Into memory of ours, since for a plain protocol asyncio allocates 256 KiB with each read, which the C library gets from the kernel and
+    gives back: ten times the cost of the read itself, and more than all that is done here. The connections of one loop share one: what came
+    is taken before the next read. But not on Windows, where several reads are under way.
+    """
+    return memoryview(bytearray(_READ))
+
+
+class Connection(asyncio.BufferedProtocol):
     """A connection. `begin`, `write`, `head`, `read`, then `release`; all from one task at a time."""
 
     __slots__ = (
+        "_buffer",
         "_deadline",
         "_ended",
         "_fault",
@@ -77,8 +90,18 @@ class Connection(asyncio.Protocol):
         "skips_body",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: "Callable[[Connection], None]") -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, buffer: memoryview, on_lost: "Callable[[Connection], None]"
+    ) -> None:
+        """Serve one connection of `loop`.
+
+        Args:
+            loop: the running one.
+            buffer: what the socket is read into, at most so many bytes at once; see `make_buffer`.
+            on_lost: called once, when the connection is closed.
+        """
         self._loop = loop
+        self._buffer = buffer
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._is_lost = False
@@ -203,20 +226,24 @@ class Connection(asyncio.Protocol):
     # what asyncio says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """See `asyncio.BufferedProtocol`."""
         self._transport = cast("asyncio.Transport", transport)  # of a stream protocol it is
         # So that `write` returns when all is with the kernel. Not 0: asyncio's TLS would pause for an empty buffer.
         self._transport.set_write_buffer_limits(high=1)
 
-    def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the protocol's signature
+        """See `asyncio.BufferedProtocol`."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """See `asyncio.BufferedProtocol`."""
         parser = self._parser
         if parser is None or self._ended or self._fault is not None:  # nobody asked
             self._is_reusable = False
             self.close()
             return
         try:
-            parser.feed_data(data)
+            parser.feed_data(self._buffer[:nbytes])
         except httptools.HttpParserUpgrade:
             self._is_reusable = False
         except httptools.HttpParserError as error:
@@ -225,12 +252,12 @@ class Connection(asyncio.Protocol):
                 self._fail(f"the answer is not HTTP: {error}")
         if self._parts:
             self._overhead = 0
-            self._pending += len(data)
-            if self._pending > _BUFFER and not self._is_paused and self._transport is not None:
+            self._pending += nbytes
+            if self._pending > _WAITING and not self._is_paused and self._transport is not None:
                 self._is_paused = True
                 self._transport.pause_reading()
         elif not self._ended:
-            self._overhead += len(data)
+            self._overhead += nbytes
             if self._overhead > _OVERHEAD and self._fault is None:
                 self._fail(f"{self._overhead} bytes came without any of a body, limit is {_OVERHEAD}")
         waiter = self._waiter
@@ -238,7 +265,7 @@ class Connection(asyncio.Protocol):
             waiter.set_result(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """See `asyncio.BufferedProtocol`."""
         self._is_lost = True
         self._parser = None  # it holds us, and we hold it
         self._stop_timer()
@@ -248,11 +275,11 @@ class Connection(asyncio.Protocol):
         self._on_lost(self)
 
     def pause_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """See `asyncio.BufferedProtocol`."""
         self._is_blocked = True
 
     def resume_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """See `asyncio.BufferedProtocol`."""
         self._is_blocked = False
         self._wake()
 

@@ -8,6 +8,7 @@ exception's text and no `repr` holds a URL or a header.
 import asyncio
 import re
 import ssl
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from anyio.lowlevel import checkpoint
 
 from agentkit.burst import BODY, Body
 from agentkit.dial import dial
-from agentkit.http_connection import Connection
+from agentkit.http_connection import Connection, make_buffer
 
 _KEEPALIVE: Final = 30.0
 """Seconds that an idle connection is kept, as with the stock transport."""
@@ -57,6 +58,7 @@ class FastTransport(httpx2.AsyncBaseTransport):
         self._loop = asyncio.get_running_loop()
         self._trust = trust
         trust.set_alpn_protocols(["http/1.1"])
+        self._buffer = make_buffer()
         self._open: set[Connection] = set()
         self._idle: list[_Idle] = []
         """The one that waits longest first."""
@@ -112,7 +114,7 @@ class FastTransport(httpx2.AsyncBaseTransport):
                 connected = await dial(address.host, address.port)
                 try:
                     _, connection = await self._loop.create_connection(
-                        lambda: Connection(self._loop, self._forget),
+                        self._make,
                         sock=connected,
                         ssl=self._trust if address.name is not None else None,
                         server_hostname=address.name,
@@ -126,6 +128,10 @@ class FastTransport(httpx2.AsyncBaseTransport):
         except (OSError, UnicodeError) as error:  # a name that no name server could know is the latter
             raise httpx2.ConnectError(str(error)) from error
         raise httpx2.ConnectTimeout(f"no connection within {seconds} s")
+
+    def _make(self) -> Connection:
+        buffer = make_buffer() if sys.platform == "win32" else self._buffer
+        return Connection(self._loop, buffer, self._forget)
 
     def _take(self, address: _Address) -> Connection | None:
         """Return an idle connection, the one that was used last, or None; what has gone stale is closed."""

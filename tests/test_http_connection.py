@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from provider_server import END, chunk, head
 
 from agentkit import http_connection
-from agentkit.http_connection import Connection
+from agentkit.http_connection import Connection, make_buffer
 
 T = TypeVar("T")
 
 pytestmark = pytest.mark.pure
 
 OK = b"HTTP/1.1 200 OK\r\n"
+BUFFER = make_buffer()
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
 TRAILERS = b"0\r\nx-checksum: 1\r\nx-more: 2\r\n\r\n"
 
@@ -60,14 +61,19 @@ class Wire:
     def __init__(self, *, sent: bool = True) -> None:
         self.lost: list[Connection] = []
         self.transport = FakeTransport()
-        self.connection = Connection(asyncio.get_running_loop(), self.lost.append)
+        self.connection = Connection(asyncio.get_running_loop(), BUFFER, self.lost.append)
         self.connection.connection_made(self.transport)
         if sent:
             self.connection.finish()
 
     def feed(self, *reads: bytes) -> "Wire":
         for read in reads:
-            self.connection.data_received(read)
+            buffer = self.connection.get_buffer(-1)
+            for at in range(0, len(read), len(buffer)):
+                part = read[at : at + len(buffer)]
+                buffer[: len(part)] = part
+                self.connection.buffer_updated(len(part))
+                buffer[: len(part)] = bytes(len(part))  # another connection's may come at once
         return self
 
     def end(self, error: Exception | None = None) -> "Wire":
@@ -480,3 +486,15 @@ def test_closing_wakes_who_waits() -> None:
         return [it.connection] if it.connection.is_lost else []
 
     assert len(run(take())) == 1
+
+
+def test_many_connections_may_share_what_they_read_into() -> None:
+    async def take() -> list[object]:
+        one, other = Wire(), Wire()
+        for byte in head() + chunk(b"text") + END:
+            one.feed(bytes([byte]))
+            other.feed(bytes([byte]))
+        assert one.connection.get_buffer(-1) is other.connection.get_buffer(-1)
+        return [await one.all(), await other.all()]
+
+    assert run(take()) == [(200, b"text", "")] * 2
