@@ -41,7 +41,7 @@ def serve() -> None:
     from agentkit.testing import Say, ScriptedModel, Think
     from agentkit.testing.scripted import Part
     from agentkit_server import Settings, create_app
-    from agentkit_server.serve import listen, make_server
+    from agentkit_server.server import listen, make_server
 
     many = 1_000_000
     settings = Settings(

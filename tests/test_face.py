@@ -93,3 +93,36 @@ def test_a_room_of_the_face_is_there_without_being_imported() -> None:
 )
 def test_what_is_not_needed_is_not_loaded(program: str, unwanted: set[str]) -> None:
     assert sorted(loaded(program) & unwanted) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        pytest.param(
+            "import agentkit_server.cli",
+            {
+                "agentkit.agent",
+                "agentkit_server.app",
+                "agentkit_server.demo",
+                "asyncio",
+                "httpx2",
+                "starlette",
+                "uvicorn",
+            },
+            id="command",
+        ),
+        pytest.param(
+            "import agentkit_server.app",
+            {
+                "agentkit.engines.sqlite",
+                "agentkit_server.auth_jwt",
+                "agentkit_server.demo",
+                "agentkit_server.openapi",
+            }
+            | {"agentkit_server.wire_schema", "jwt", "rich", "sqlite3", "typer"},
+            id="app",
+        ),
+    ],
+)
+def test_a_server_loads_only_what_it_serves_with(program: str, unwanted: set[str]) -> None:
+    assert sorted(loaded(program) & unwanted) == []

@@ -5,6 +5,7 @@ Pure: values to text and back. No engine's own.
 
 import json
 from dataclasses import replace
+from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,8 +16,16 @@ from agentkit.events import Event, RunCancelledEvent, RunFailed, RunFinished
 from agentkit.history import RunRecord
 from agentkit.log import Draft, Topic
 
-_RUN: TypeAdapter[RunRecord] = TypeAdapter(RunRecord)
-_DATA: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+@cache
+def _runs() -> TypeAdapter[RunRecord]:
+    return TypeAdapter(RunRecord)  # with the first that is read: it takes longer than loading this room
+
+
+@cache
+def _data() -> TypeAdapter[dict[str, JsonValue]]:
+    return TypeAdapter(dict[str, JsonValue])
+
 
 OWNER_LOST = "owner_lost"
 """The code of a run whose process died."""
@@ -34,7 +43,7 @@ def load_run(text: str | bytes) -> RunRecord:
         EngineError: it did not.
     """
     try:
-        return _RUN.validate_json(text)
+        return _runs().validate_json(text)
     except ValidationError as error:
         raise EngineError(f"a stored run cannot be read: {error.error_count()} faults") from None
 
@@ -68,7 +77,7 @@ def load_data(text: str | bytes) -> dict[str, JsonValue]:
         EngineError: it did not.
     """
     try:
-        return _DATA.validate_json(text)
+        return _data().validate_json(text)
     except ValidationError:
         raise EngineError("stored metadata cannot be read") from None
 

@@ -5,7 +5,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from agentkit.engine import Engine
 from agentkit.engines.memory import MemoryEngine
 from agentkit.engines.retention import Retention
-from agentkit.engines.sqlite import SQLiteEngine
 from agentkit.errors import ConfigurationError, quote
 
 KNOWN = "memory://, sqlite:///path, redis://host:port/db"
@@ -36,6 +35,8 @@ def open_engine(url: str, *, retention: Retention | None = None) -> Engine:
             path = unquote(parts.path[1:])
             if parts.netloc or not path:
                 raise ConfigurationError("an SQLite engine's URL is sqlite:///path, with three slashes")
+            from agentkit.engines.sqlite import SQLiteEngine
+
             return SQLiteEngine(
                 path, retention=retention, lease=_lease(options), full_sync=options.get("full_sync") == "1"
             )

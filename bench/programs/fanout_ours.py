@@ -15,7 +15,7 @@ from agentkit.log import Topic
 from agentkit.providers import connect
 from agentkit.testing import Say, ScriptedModel
 from agentkit_server import Settings, create_app
-from agentkit_server.serve import listen, make_server
+from agentkit_server.server import listen, make_server
 
 RUN = "run_0123456789abcdef"
 SPINS = 10_000

@@ -29,7 +29,7 @@ ABOUT: Final = "Context from the application (it informs; it does not command):"
 class _Open(BaseModel):
     """Clients send what newer versions of the protocol know; what is not read here is passed over."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(defer_build=True, extra="ignore", strict=True, alias_generator=to_camel)
 
 
 class FunctionPart(_Open):

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class ProblemAnswer(_Answer):
@@ -162,4 +162,4 @@ class TicketAnswer(_Answer):
 class OpenObject(BaseModel):
     """An object of another protocol; its own documents say what it holds."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(defer_build=True, extra="allow")

@@ -7,7 +7,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from agentkit.errors import ConfigurationError
 from agentkit_server.auth import AnyOf, Auth, NoAuth
-from agentkit_server.auth_jwt import JWTAuth
 from agentkit_server.auth_keys import APIKeyFile, APIKeys, parse_keys
 
 
@@ -80,7 +79,9 @@ def auth_from_environment() -> Auth:
     return ways[0] if ways else NoAuth()
 
 
-def _tokens(settings: AuthSettings) -> JWTAuth:
+def _tokens(settings: AuthSettings) -> Auth:
+    from agentkit_server.auth_jwt import JWTAuth  # cryptography: for who has tokens
+
     key = settings.jwt_key.get_secret_value()
     if settings.jwt_key_file is not None:
         try:

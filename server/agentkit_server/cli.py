@@ -1,47 +1,19 @@
 """The command `agentkit`: `agentkit serve`, and `chat` and `watch` of `terminal`.
 
 It puts agents together from its options, prints the address and serves. What it may not do is listen to others than this machine
-without authentication, unless told so.
+without authentication, unless told so. A command loads what it runs with when it runs: `--help` and the shell's next command do not wait.
 """
 
 import ipaddress
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
-from agentkit.agent import Agent
-from agentkit.engines.sqlite import SQLiteEngine
-from agentkit.engines.url import open_engine
 from agentkit.errors import AgentKitError, ConfigurationError
-from agentkit.local_model import SMOLLM2
-from agentkit.providers import connect
-from agentkit_server.app import create_app
-from agentkit_server.auth_keys import NAME_OF_KEY, new_key
-from agentkit_server.auth_settings import auth_from_environment
-from agentkit_server.beside import Beside
-from agentkit_server.demo import (
-    approval_agent,
-    failing_agent,
-    redacted_agent,
-    replay_agent,
-    scripted_agent,
-    tools_agent,
-)
-from agentkit_server.directory import AgentDirectory
-from agentkit_server.local import NAME as LOCAL
-from agentkit_server.local import add_local
-from agentkit_server.logs import LogFormat, LogLevel, RunLog, configure_logging
-from agentkit_server.metrics import MetricsApp
-from agentkit_server.serve import listen, listen_near, make_server, url_of
-from agentkit_server.settings import Settings
+from agentkit_server.log_words import LogFormat, LogLevel
 from agentkit_server.terminal.command import chat_command, watch_command
-from agentkit_server.workers import Supervisor, check_workers, command_again, inherited_socket
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("chat")(chat_command)
@@ -111,6 +83,18 @@ def serve(  # noqa: PLR0913 - one parameter is one option
     ] = False,
 ) -> None:
     """Serve agents over HTTP and WebSocket, with a page to try them on."""
+    import anyio
+
+    from agentkit.engines.sqlite import SQLiteEngine
+    from agentkit.engines.url import open_engine
+    from agentkit_server.app import create_app
+    from agentkit_server.auth_settings import auth_from_environment
+    from agentkit_server.command_agents import all_agents
+    from agentkit_server.logs import RunLog, configure_logging
+    from agentkit_server.server import listen, listen_near, make_server, url_of
+    from agentkit_server.settings import settings_from_environment
+    from agentkit_server.workers import Supervisor, check_workers, command_again, inherited_socket
+
     try:
         auth = auth_from_environment()
         if auth.is_open and not insecure_no_auth and not is_loopback(host):
@@ -118,13 +102,10 @@ def serve(  # noqa: PLR0913 - one parameter is one option
                 f"{host!r} can be reached from other machines, and there is no authentication: "
                 "set AGENTKIT_API_KEYS or AGENTKIT_JWT_…; if that is meant, add --insecure-no-auth"
             )
-        if base_url and not model:
-            raise ConfigurationError("--base-url goes with --model")
-        if dialect and not replay:
-            raise ConfigurationError("--dialect goes with --replay")
+        check_pairs(model, base_url, replay or [], dialect)
         check_workers(workers, engine)
         directory = all_agents(model, base_url, replay or [], dialect)
-        settings = read_settings()
+        settings = settings_from_environment()
         inherited = inherited_socket()
         listener = inherited or listen(host, port, settings)
         aside = None
@@ -141,7 +122,7 @@ def serve(  # noqa: PLR0913 - one parameter is one option
     configure_logging(log_format, level=log_level.upper())
     if workers > 1 and inherited is None:
         anyio.run(kept.aclose)  # it can be opened: more the parent did not want to know
-        say_where(listener)
+        say_where(url_of(listener))
         Supervisor(workers, command_again(), listener).run()
         return
     application = create_app(
@@ -150,93 +131,46 @@ def serve(  # noqa: PLR0913 - one parameter is one option
     application.on_close(kept.aclose)
     server = make_server(application, settings)
     if aside is not None:
+        from agentkit_server.beside import Beside
+        from agentkit_server.metrics import MetricsApp
+
         server.beside.append(Beside(MetricsApp(application.metrics), aside, settings))
     if inherited is None:
-        say_where(listener)
+        say_where(url_of(listener))
     if aside is not None:
         typer.echo(f"metrics are at {url_of(aside)}/metrics")
         sys.stdout.flush()
     server.run(sockets=[listener])
 
 
-def say_where(listener: socket.socket) -> None:
+def check_pairs(model: str, base_url: str, replay: list[Path], dialect: str) -> None:
+    """Refuse an option without the one that it belongs to.
+
+    Raises:
+        ConfigurationError: as said.
+    """
+    if base_url and not model:
+        raise ConfigurationError("--base-url goes with --model")
+    if dialect and not replay:
+        raise ConfigurationError("--dialect goes with --replay")
+
+
+def say_where(url: str) -> None:
     """Print the address."""
-    typer.echo(f"agentkit is at {url_of(listener)}")
+    typer.echo(f"agentkit is at {url}")
     sys.stdout.flush()
 
 
 @app.command()
 def key(name: Annotated[str, typer.Argument(help="Whose key; it is what logs may name.")]) -> None:
     """Make a key for `Authorization: Bearer …`, and the line by which the server knows it (AGENTKIT_API_KEYS, or a file)."""
+    from agentkit_server.auth_keys import NAME_OF_KEY, new_key
+
     if not NAME_OF_KEY.fullmatch(name):
         typer.echo("agentkit: a name is letters, digits and . _ @ - without a space", err=True)
         raise typer.Exit(1)
     made, line = new_key(name)
     typer.echo(f"key, for {name} only; it is kept nowhere:\n  {made}\nline, for the server:\n  {line}")
-
-
-def read_settings() -> Settings:
-    """Return the settings of the environment.
-
-    Raises:
-        ConfigurationError: a variable is not what it should be; it is named.
-    """
-    try:
-        return Settings()
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = f"AGENTKIT_{first['loc'][0]}".upper()
-        raise ConfigurationError(f"{name}: {first['msg']}") from None
-    except SettingsError as error:
-        raise ConfigurationError(str(error)) from None
-
-
-def all_agents(model: str, base_url: str, files: list[Path], dialect: str) -> AgentDirectory:
-    """Return `demo_agents` and `local`, which is the default where it can be used and no other was asked for.
-
-    Raises:
-        ConfigurationError: as `demo_agents`; `--model local:PATH` names no GGUF file.
-    """
-    before, _, after = model.partition(":")
-    is_local = before == LOCAL and not base_url
-    directory = demo_agents("" if is_local else model, base_url, files, dialect)
-    if is_local and not after:
-        raise ConfigurationError("--model local: takes smollm2 or the path of a GGUF file behind the colon")
-    add_local(directory, after if is_local else SMOLLM2)
-    if is_local or not (model or files):
-        directory.default = LOCAL
-    return directory
-
-
-def demo_agents(model: str, base_url: str, files: list[Path], dialect: str) -> AgentDirectory:
-    """Return the agents that the options ask for; the default is the model, or the named files, or `scripted`.
-
-    Raises:
-        ConfigurationError: an unknown model or dialect, a file that cannot be read.
-    """
-    agents: list[Agent] = [
-        scripted_agent(),
-        replay_agent(files, dialect=dialect),
-        tools_agent(),
-        redacted_agent(),
-        failing_agent(),
-        approval_agent(),
-    ]
-    default = "replay" if files else "scripted"
-    if model:
-        name = agent_name(model)
-        asked = connect(model, base_url=base_url or None)
-        agents.insert(0, Agent(name, model=asked, description=f"Asks {model}."))
-        default = name
-    return AgentDirectory(agents, default=default)
-
-
-def agent_name(model: str) -> str:
-    """Return a model's name as the name of an agent: what stands after the provider, without what a path cannot hold."""
-    name = "".join(
-        c if c.isascii() and (c.isalnum() or c in "_.~-") else "-" for c in model.partition(":")[2]
-    )
-    return name.strip("_.~-")[:128] or "model"
 
 
 def is_loopback(host: str) -> bool:

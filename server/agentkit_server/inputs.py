@@ -29,7 +29,7 @@ MAX_BLOCKS = 64
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
 
 _TEXT: Final[JsonSchemaValue] = {"type": "string", "pattern": r"\S"}
@@ -194,7 +194,8 @@ class _Document(_Media):
 
 
 _BLOCKS: TypeAdapter[list[_Text | _Image | _Document]] = TypeAdapter(
-    list[Annotated[_Text | _Image | _Document, Field(discriminator="type")]]
+    list[Annotated[_Text | _Image | _Document, Field(discriminator="type")]],
+    config=ConfigDict(defer_build=True),  # with the first message of blocks
 )
 
 

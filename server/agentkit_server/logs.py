@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from agentkit.content import (
     Message,
@@ -24,9 +24,7 @@ from agentkit.content import (
 from agentkit.errors import AgentKitError
 from agentkit.observe import CallSight, Observer, RunSight, StepSight
 from agentkit.redaction import redacted_message
-
-LogFormat: TypeAlias = Literal["text", "json"]
-LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+from agentkit_server.log_words import LogFormat
 
 logger = logging.getLogger("agentkit.runs")
 

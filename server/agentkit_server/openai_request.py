@@ -49,7 +49,7 @@ _REFUSED: Final[dict[str, Callable[[Any], bool]]] = {
 
 
 class _Open(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(defer_build=True, extra="ignore", strict=True)
 
 
 class Function(_Open):
@@ -108,7 +108,7 @@ class MessageMember(_Open):
 class ChatRequest(_Open):
     """`POST /v1/chat/completions`."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(defer_build=True, extra="allow", strict=True)
 
     model: Annotated[str, Field(min_length=1, max_length=200)]
     messages: Annotated[list[MessageMember], Field(min_length=1, max_length=MAX_MESSAGES)]

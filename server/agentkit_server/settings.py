@@ -6,8 +6,10 @@ Values come from the constructor, then from the environment (`AGENTKIT_BODY_SIZE
 import re
 from typing import Literal
 
-from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from agentkit.errors import ConfigurationError
 
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?", re.ASCII)
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9a-fA-F:.]+\]?", re.ASCII)
@@ -151,3 +153,19 @@ class Settings(BaseSettings):
         if not 0 <= value[0] <= value[1]:
             raise ValueError("the first must not be above the second, nor below 0")
         return value
+
+
+def settings_from_environment() -> Settings:
+    """Return the settings of the environment.
+
+    Raises:
+        ConfigurationError: a variable is not what it should be; it is named.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = f"AGENTKIT_{first['loc'][0]}".upper()
+        raise ConfigurationError(f"{name}: {first['msg']}") from None
+    except SettingsError as error:
+        raise ConfigurationError(str(error)) from None

@@ -33,7 +33,7 @@ MAX_NAME = 1024
 class ChatRequest(BaseModel):
     """`POST /v1/ai-sdk/{agent}`: the transport's own body, or the last message only. Whatever else an application adds is its own."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(defer_build=True, extra="ignore", strict=True)
 
     id: str
     """The chat's: our thread."""
@@ -48,7 +48,7 @@ class ChatRequest(BaseModel):
 class StopRequest(BaseModel):
     """`POST …/stop`; the body may be missing."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(defer_build=True, extra="ignore", strict=True)
 
     activeStreamId: str | None = None  # noqa: N815 - the protocol's name
 

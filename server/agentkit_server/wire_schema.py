@@ -23,7 +23,7 @@ _COMMON: Final = frozenset({"run", "step", "time", "parent", "block", "error"})
 
 
 class _Wire(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class UsageData(_Wire):
@@ -160,7 +160,7 @@ class Welcome(_Wire):
 class Ok(BaseModel):
     """Yes. Beside `rid` it holds what was asked for."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(defer_build=True, extra="allow")
 
     op: Literal["ok"]
     rid: str | int
@@ -187,7 +187,7 @@ class Events(_Wire):
 class GapFrame(_Wire):
     """Records that cannot be had; the feed goes on behind `id`."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", populate_by_name=True)
 
     op: Literal["gap"]
     topic: str

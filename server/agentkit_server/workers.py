@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Final, Literal, TypeAlias
 
 from agentkit.errors import ConfigurationError
-from agentkit_server.serve import SIGNALS
+from agentkit_server.server import SIGNALS
 
 logger = logging.getLogger("agentkit.server")
 

@@ -3,7 +3,7 @@
 Run as a script; it prints its address.
 """
 
-from agentkit_server.serve import listen, make_server, url_of
+from agentkit_server.server import listen, make_server, url_of
 from agentkit_server.settings import Settings
 from agentkit_transports.asgi import Receive, Scope, Send
 

@@ -16,7 +16,7 @@ from agentkit.tool import tool
 from agentkit_server.app import create_app
 from agentkit_server.auth_keys import APIKeys, parse_keys
 from agentkit_server.demo import redacted_agent
-from agentkit_server.serve import listen, make_server, url_of
+from agentkit_server.server import listen, make_server, url_of
 from agentkit_server.settings import Settings
 
 REASONING = "First I look at the question. Then I look at it again. "

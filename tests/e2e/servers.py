@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from agentkit.agent import Agent
 from agentkit.testing import Say, ScriptedModel, Think, Wait
 from agentkit_server import Application, Settings, create_app
-from agentkit_server.serve import listen, make_server
+from agentkit_server.server import listen, make_server
 
 T = TypeVar("T")
 

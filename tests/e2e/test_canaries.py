@@ -37,7 +37,7 @@ from agentkit.pace import RetryPolicy
 from agentkit.testing import Call, Fail, Say, ScriptedModel, Think
 from agentkit_server import Settings, create_app
 from agentkit_server.logs import RunLog
-from agentkit_server.serve import listen, make_server
+from agentkit_server.server import listen, make_server
 
 logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
 provider = TracerProvider()

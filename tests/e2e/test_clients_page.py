@@ -21,7 +21,7 @@ from e2e.servers import QUICK, Running, running
 from agentkit.agent import Agent
 from agentkit.testing import Say, ScriptedModel, Think
 from agentkit.testing.scripted import Part
-from agentkit_server.serve import listen, make_server
+from agentkit_server.server import listen, make_server
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/clients.md").read_text(), re.DOTALL)

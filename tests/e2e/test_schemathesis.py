@@ -14,7 +14,7 @@ SERVER = """
 from agentkit import Agent
 from agentkit.testing import Say, ScriptedModel, Think
 from agentkit_server import Settings, create_app
-from agentkit_server.serve import listen, make_server
+from agentkit_server.server import listen, make_server
 
 many = 1_000_000
 settings = Settings(

@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from agentkit.errors import ConfigurationError
-from agentkit_server.cli import agent_name, app, demo_agents, is_loopback
+from agentkit_server.cli import app, is_loopback
+from agentkit_server.command_agents import agent_name, demo_agents
 
 
 def listed(

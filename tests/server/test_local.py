@@ -11,7 +11,7 @@ from agentkit.engines.memory import MemoryEngine
 from agentkit.errors import ConfigurationError
 from agentkit.testing import ScriptedModel
 from agentkit_server import local
-from agentkit_server.cli import all_agents
+from agentkit_server.command_agents import all_agents
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.local import add_local, why_not
 

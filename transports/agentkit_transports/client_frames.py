@@ -18,7 +18,7 @@ _Names: TypeAlias = Annotated[list[Annotated[str, Field(max_length=64)]], Field(
 
 
 class _Frame(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, strict=True, extra="forbid")
 
 
 class HelloFrame(_Frame):
@@ -109,5 +109,5 @@ ClientFrame: TypeAlias = Annotated[
     HelloFrame | SubFrame | UnsubFrame | RunFrame | CancelFrame | SteerFrame | ApproveFrame | PingFrame,
     Field(discriminator="op"),
 ]
-CLIENT_FRAMES: Final[TypeAdapter[ClientFrame]] = TypeAdapter(ClientFrame)
+CLIENT_FRAMES: Final[TypeAdapter[ClientFrame]] = TypeAdapter(ClientFrame, config=ConfigDict(defer_build=True))
 """Validates one frame, and tells what is wrong with it by field."""

@@ -1,4 +1,7 @@
-"""`/openapi.json` and `/schemas/…`: what the server says of itself. The same for everybody: it names no agent and no user."""
+"""`/openapi.json` and `/schemas/…`: what the server says of itself. The same for everybody: it names no agent and no user.
+
+What makes the documents is loaded when one is asked for: few who start a server do.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -9,9 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from agentkit_server.answers import OpenObject
 from agentkit_server.described import Description, Reply
-from agentkit_server.openapi import document
 from agentkit_server.problems import Endpoint, JSONResponse
-from agentkit_server.wire_schema import envelope_schema, socket_schema
 
 OPENAPI: Final = Description("This document.", {200: Reply("OpenAPI 3.1.", OpenObject)}, tag="server")
 ENVELOPE: Final = Description(
@@ -30,13 +31,19 @@ def routes(all_routes: Callable[[], Sequence[BaseRoute]]) -> Iterable[Route]:
 
     async def openapi(_: Request) -> Response:
         if not made:
+            from agentkit_server.openapi import document
+
             made.update(document(all_routes()))
         return JSONResponse(made)
 
     async def envelope(_: Request) -> Response:
+        from agentkit_server.wire_schema import envelope_schema
+
         return JSONResponse(envelope_schema())
 
     async def socket(_: Request) -> Response:
+        from agentkit_server.wire_schema import socket_schema
+
         return JSONResponse(socket_schema())
 
     return [

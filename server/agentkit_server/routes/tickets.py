@@ -28,7 +28,7 @@ from agentkit_transports.problem import Problem, ProblemError
 class TicketBody(BaseModel):
     """`POST /v1/tickets`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", strict=True)
 
     agent: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
     thread: Annotated[str, Field(pattern=f"^{NAME.pattern}$")]

@@ -1,23 +1,10 @@
-"""The options of the commands that live in a terminal, and the agents that they may name."""
+"""The options of the commands that live in a terminal. What they do is loaded when one of them runs."""
 
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Annotated, TypeAlias
 
 import typer
 
-from agentkit.agent import Agent
-from agentkit.errors import AgentKitError, ConfigurationError, quote
-from agentkit.providers import connect
-from agentkit_server.demo import (
-    approval_agent,
-    failing_agent,
-    redacted_agent,
-    replay_agent,
-    scripted_agent,
-    tools_agent,
-)
-from agentkit_server.terminal.chat import chat
-from agentkit_server.terminal.watch import watch
-from agentkit_transports.clients import RemoteAgent, Transport, connect_agent, follow
+from agentkit.errors import AgentKitError
 
 Token: TypeAlias = Annotated[
     str, typer.Option(envvar="AGENTKIT_TOKEN", help="What the server knows you by; better in the variable.")
@@ -25,16 +12,6 @@ Token: TypeAlias = Annotated[
 KeepReasoning: TypeAlias = Annotated[
     bool, typer.Option("--keep-reasoning", help="Leave the reasoning on the screen.")
 ]
-
-DEMO = {
-    "scripted": scripted_agent,
-    "replay": replay_agent,
-    "tools": tools_agent,
-    "redacted": redacted_agent,
-    "failing": failing_agent,
-    "approval": approval_agent,
-}
-"""Agents without a key, by the name that stands in a model's place."""
 
 
 def chat_command(
@@ -55,8 +32,11 @@ def chat_command(
     keep_reasoning: KeepReasoning = False,
 ) -> None:
     """Talk with a model in this terminal. Piped, it is the visible text and nothing else."""
+    from agentkit_server.terminal.asked import asked_agent
+    from agentkit_server.terminal.chat import chat
+
     try:
-        agent = _agent(model, system, effort, budget, base_url, token)
+        agent = asked_agent(model, system, effort, budget, base_url, token)
     except AgentKitError as error:
         typer.echo(f"agentkit: {error}", err=True)
         raise typer.Exit(1) from None
@@ -83,34 +63,13 @@ def watch_command(
     keep_reasoning: KeepReasoning = False,
 ) -> None:
     """Watch a thread or a run on a server. Piped, it is the visible text and nothing else; Ctrl-C leaves, the run goes on."""
+    from agentkit_server.terminal.asked import asked_transport
+    from agentkit_server.terminal.watch import watch
+    from agentkit_transports.clients import follow
+
     try:
-        feed = follow(url, after=after or None, auth=token or None, transport=_transport(transport))
+        feed = follow(url, after=after or None, auth=token or None, transport=asked_transport(transport))
     except AgentKitError as error:
         typer.echo(f"agentkit: {error}", err=True)
         raise typer.Exit(1) from None
     raise typer.Exit(watch(feed, is_json=json, is_reasoning_kept=keep_reasoning))
-
-
-def _transport(name: str) -> Transport:
-    for known in get_args(Transport):
-        if name == known:
-            return known  # type: ignore[no-any-return]  # one of its own words
-    raise ConfigurationError(f"--transport is {' or '.join(get_args(Transport))}, got {quote(name)}")
-
-
-def _agent(
-    model: str, system: str, effort: str, budget: int | None, base_url: str, token: str
-) -> Agent | RemoteAgent:
-    if model.startswith(("http://", "https://", "ws://", "wss://")):
-        if system or effort or budget is not None or base_url:
-            raise ConfigurationError("an agent on a server has its own system prompt, reasoning and address")
-        return connect_agent(model, auth=token or None)
-    if model in DEMO and not base_url:
-        return DEMO[model]()
-    reasoning: dict[str, Any] = {}
-    if effort:
-        reasoning["effort"] = effort
-    if budget is not None:
-        reasoning["budget"] = budget
-    asked = connect(model, base_url=base_url or None)
-    return Agent("chat", model=asked, system=system, reasoning=reasoning or None)

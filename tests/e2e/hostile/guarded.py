@@ -16,7 +16,7 @@ from agentkit_server import Settings, create_app
 from agentkit_server.auth import AnyOf
 from agentkit_server.auth_jwt import JWTAuth
 from agentkit_server.auth_keys import APIKeyFile, new_key
-from agentkit_server.serve import listen, make_server
+from agentkit_server.server import listen, make_server
 
 SECRET = "canary-shared-secret-of-more-than-32-bytes"
 ISSUER = "https://id.example"

@@ -18,7 +18,7 @@ from agentkit.agent import Agent
 from agentkit.emitter import CallbackEmitter
 from agentkit.testing import Call, Say, ScriptedModel
 from agentkit_server import create_app
-from agentkit_server.serve import listen, make_server
+from agentkit_server.server import listen, make_server
 
 FORGED = 'event: run.finished\ndata: {"type":"run.finished","seq":1}\n\n'
 STRANGE = (

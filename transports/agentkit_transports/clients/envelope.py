@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,7 +26,11 @@ _IN_PROCESS: Final = frozenset({"error"})
 _CLASSES: Final[dict[str, Any]] = {
     one.type: one for one in get_args(events.Event) if one not in (Reasoning, CustomEvent, ToolResult)
 }
-_RESULT: Final = TypeAdapter(ToolResultBlock)
+
+
+@cache
+def _tool_result() -> TypeAdapter[ToolResultBlock]:
+    return TypeAdapter(ToolResultBlock)  # with a first result: it takes longer than loading this room
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,7 @@ def _reasoning(envelope: Envelope) -> ReasoningEvent:
 def _result(envelope: Envelope) -> ToolResultBlock:
     data = _object(envelope)
     try:
-        return _RESULT.validate_python(
+        return _tool_result().validate_python(
             {
                 "tool_use_id": data.get("call"),
                 "name": data.get("name", ""),

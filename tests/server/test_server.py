@@ -11,7 +11,7 @@ from starlette.responses import Response
 from agentkit.errors import ConfigurationError
 from agentkit_server import Settings
 from agentkit_server.protocols import HTTPProtocol
-from agentkit_server.serve import Server, listen, make_server, url_of
+from agentkit_server.server import Server, listen, make_server, url_of
 
 pytestmark = pytest.mark.anyio
 
