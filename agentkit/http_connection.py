@@ -253,9 +253,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._parts:
             self._overhead = 0
             self._pending += nbytes
-            if self._pending > _WAITING and not self._is_paused and self._transport is not None:
-                self._is_paused = True
-                self._transport.pause_reading()
+            if self._pending > _WAITING and not self._is_paused:
+                self._pause()
         elif not self._ended:
             self._overhead += nbytes
             if self._overhead > _OVERHEAD and self._fault is None:
@@ -408,6 +407,11 @@ class Connection(asyncio.BufferedProtocol):
         what = "incomplete chunked read" if coding == b"chunked" else "less than its content-length"
         text = f"peer closed connection without sending complete message body ({what})"
         return _Fault(httpx2.RemoteProtocolError, text)
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def _resume(self) -> None:
         self._is_paused = False

@@ -24,6 +24,8 @@ _KEEPALIVE: Final = 30.0
 """Seconds that an idle connection is kept, as with the stock transport."""
 _KEPT: Final = 20
 """Idle connections at most, as with the stock transport."""
+_TURNS: Final = 100
+"""Turns of the event loop that closing waits for what was aborted: it takes one or two, and a broken loop must not hold the caller."""
 _JOINED: Final = 64 * 1024
 """Bytes of a body's first piece that are written in one with the head: more are not worth the copy."""
 _SENT: Final = "http11.receive_response_headers.started"
@@ -99,7 +101,9 @@ class FastTransport(httpx2.AsyncBaseTransport):
         self._idle.clear()
         for connection in list(self._open):
             connection.close()
-        while self._open:
+        for _ in range(_TURNS):
+            if not self._open:
+                return
             await checkpoint()
 
     async def _connect(self, address: _Address, seconds: float | None) -> Connection:

@@ -308,6 +308,18 @@ def test_a_reader_that_does_not_come_holds_the_server_back() -> None:
     assert fed * 65_000 < 400_000
 
 
+def test_a_connection_that_is_being_closed_is_not_paused() -> None:
+    """uvloop would raise."""
+
+    async def take() -> tuple[list[str], object]:
+        it = Wire().feed(head() + chunk(b"x" * 255_000))
+        it.feed(chunk(b"y" * 10_000) + b"zz\r\n")
+        return it.transport.asked, await it.all()
+
+    wanted = (200, b"x" * 255_000 + b"y" * 10_000, "RemoteProtocolError")
+    assert run(take()) == (["limits 1", "abort"], wanted)
+
+
 def test_many_reads_set_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     async def take() -> int:
         loop, timers = asyncio.get_running_loop(), 0
