@@ -21,6 +21,7 @@ LATER = {
         "aiohttp",
         "asyncio",
         "httpcore2",
+        "httptools",
         "importlib.metadata",
         "opentelemetry",
         "redis",
@@ -28,7 +29,7 @@ LATER = {
         "sqlite3",
         "starlette",
     ),
-    *("subprocess", "trio", "agentkit.aio_transport", "agentkit.engines.redis", "agentkit.engines.sqlite"),
+    *("subprocess", "trio", "agentkit.http_transport", "agentkit.engines.redis", "agentkit.engines.sqlite"),
     *("agentkit.local_model", "agentkit.local_process", "agentkit.otel", "agentkit.testing"),
 }
 DIALECTS = {
