@@ -3,6 +3,7 @@
 Pure, but for counting: it reads a `Tail`, it does not wait and it does not send.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -61,7 +62,7 @@ class Frames:
         self._limit = settings.cache_size if is_cached else 0
         self._most = settings.shared_size if is_cached else 0
         self._room = settings.batch_size - len(encoder.join(()))
-        self._cache: dict[int, tuple[object, bytes]] = {}
+        self._cache: OrderedDict[int, tuple[object, bytes]] = OrderedDict()  # whose oldest is found at once
         self._cached = 0
         self._batches: dict[int, Batch] = {}
         """Up to the log's end, by the place before them: an append makes them too short."""
