@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
 
 from agentkit_server.ending import DRAIN, Drain
+from agentkit_server.light import LightEvent, LightPipeline, LightQueue
 from agentkit_server.settings import Settings
 from agentkit_transports.asgi import ABORT, SETTLE
 from agentkit_transports.problem import MEDIA_TYPE, Problem
@@ -42,6 +43,7 @@ class ServerConfig(Config):
     def __init__(self, app: Any, settings: Settings, **options: Any) -> None:
         super().__init__(app, **options)
         self.settings = settings
+        self.drain_extension: dict[object, object] = {"register": self.register}
         self.drains: dict[Drain, None] = {}
         """What applications want awaited before the server closes, each once."""
 
@@ -58,7 +60,7 @@ def _extensions(config: Config, transport: asyncio.Transport) -> dict[str, dict[
     """Return what a scope gets from us."""
     out: dict[str, dict[object, object]] = {ABORT: {"abort": transport.abort}}
     if isinstance(config, ServerConfig):
-        out[DRAIN] = {"register": config.register}
+        out[DRAIN] = config.drain_extension
     return out
 
 
@@ -79,6 +81,7 @@ class HTTPProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.logger = logger
         self.access_log = False
+        self.pipeline = LightPipeline()  # type: ignore[assignment]  # no deque, but with the methods that are called
         self._settings = _settings_of(config)
         self._awaited: Literal["", "head", "body"] = ""
         """What has begun to arrive; "" between two requests."""
@@ -106,6 +109,7 @@ class HTTPProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         """Give the peer its time for the first head."""
         super().connection_made(transport)
+        self.flow._is_writable_event = LightEvent(is_set=True)  # type: ignore[assignment]  # as the pipeline
         self._timer = self.loop.call_later(self._settings.head_timeout, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -154,7 +158,10 @@ class HTTPProtocol(HttpToolsProtocol):
         self._stop_timer()
         if self.parser.get_http_version() == "1.0":
             self.app = without_chunks(self.app)  # the last request here: uvicorn keeps no such connection
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:  # whose task has not begun yet
+            self.cycle.message_event = LightEvent()  # type: ignore[assignment]  # as the pipeline
 
     def on_body(self, body: bytes) -> None:
         """Hand on a body; what comes after the answer is dropped, within bounds."""
@@ -271,6 +278,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.logger = self.conn.logger = logger
         self.conn.debug = False  # it would log every frame
+        self.queue = LightQueue()  # type: ignore[assignment]  # without bounds, as uvicorn's, and with the methods that are called
+        self.writable = LightEvent(is_set=True)  # type: ignore[assignment]  # as the queue
         self.drained = 0
         """How often a full buffer has drained."""
 
