@@ -25,6 +25,7 @@ from agentkit_server.auth_settings import auth_from_environment
 from agentkit_server.backend import SocketBackend
 from agentkit_server.directory import AgentDirectory
 from agentkit_server.ending import arrange
+from agentkit_server.feed import LATER
 from agentkit_server.measured import MeasuredEngine
 from agentkit_server.metrics import Metrics
 from agentkit_server.origin import PROBES, add_headers, check_host, check_origin, preflight
@@ -100,12 +101,17 @@ class Application:
         try:
             response = self._browsers_rules(scope)
             if response is None:
+                scope[LATER] = None
                 await self._router(scope, receive, send)
-                return
         except (HTTPException, ProblemError) as error:
             response = response_of(error, scope)
             if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 response.headers["Allow"] = ", ".join(self._allowed(scope))
+        if response is None:
+            later = scope.pop(LATER)
+            if later is not None:
+                await later(scope, receive, send)
+            return
         add_headers(scope, self.service.settings, response.raw_headers)
         await response(scope, receive, send)
 

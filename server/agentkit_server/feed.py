@@ -1,9 +1,11 @@
 """A feed as a response: sse-starlette's headers around the transport's stream.
 
-Its four tasks for each stream (pings, two watchers, the writer) are left out: the hub has one timer and one farewell for all.
+Its four tasks for each stream (pings, two watchers, the writer) are left out: the hub has one timer and one farewell for all. And the stream
+begins when the route is done: the frames and objects of a router, a request and a response would stay as long as the reader does.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
@@ -19,6 +21,9 @@ from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.encoder import PROTOCOLS, View, parse_view
 from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.sse import SSEFeed
+
+LATER: Final = "agentkit.later"
+"""Where a scope keeps the stream that begins when its route is done, for who put None there: see `Application`."""
 
 
 class FeedResponse(EventSourceResponse):
@@ -48,17 +53,41 @@ class FeedResponse(EventSourceResponse):
         if scope["method"] == "HEAD":
             await super().__call__(scope, receive, send)
             return
-        service, feed = scope["app"].service, self._feed
+        stream = _Stream(self._feed, self.raw_headers, self._on_leave, self._refusal)
+        if LATER in scope:
+            scope[LATER] = stream
+        else:
+            await stream(scope, receive, send)
+
+
+class _Stream:
+    """A feed that is about to be sent, as an ASGI app: what is left of its response."""
+
+    __slots__ = ("_feed", "_headers", "_on_leave", "_refusal")
+
+    def __init__(
+        self,
+        feed: SSEFeed,
+        headers: list[tuple[bytes, bytes]],
+        on_leave: Callable[[], Awaitable[None]] | None,
+        refuse: Refuse,
+    ) -> None:
+        self._feed = feed
+        self._headers = headers
+        self._on_leave = on_leave
+        self._refusal = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the head, then the feed."""
         try:
-            stay = service.stays.enter(scope[IDENTITY])
+            stay = scope["app"].service.stays.enter(scope[IDENTITY])
         except ProblemError as error:
             await self._refuse(error, scope, receive, send)
             return
         try:
-            stay.begin(lambda _code, _reason: feed.farewell(), lambda: (feed.topic,))
-            await send(
-                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-            )
+            stay.begin(self._feed.told_to_stop, self._feed.watched)
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            self._headers = []
             await self._feed.run(scope, receive, send)
         finally:
             stay.leave()

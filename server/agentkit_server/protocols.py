@@ -13,6 +13,7 @@ import logging
 from http import HTTPStatus
 from typing import Any, Literal
 
+from httptools import HttpRequestParser
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -95,6 +96,8 @@ class HTTPProtocol(HttpToolsProtocol):
         """Runs from the connection on, and while a head or a body is awaited."""
         self.drained = 0
         """How often a full buffer has drained."""
+        self._is_settled = False
+        """True once a request was let go while its answer goes on, and with it the parser that will hardly be needed again."""
 
     @property
     def is_stuck(self) -> bool:
@@ -120,6 +123,9 @@ class HTTPProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes; refuse a head that grows too large, and give head and body their time."""
         messages = self._messages
+        if self._is_settled and self.parser is None:
+            self.parser = HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -137,6 +143,7 @@ class HTTPProtocol(HttpToolsProtocol):
         """Count from zero, and give the application its abort."""
         super().on_message_begin()
         self.scope["extensions"] = _extensions(self.config, self.transport)
+        self.scope["extensions"][SETTLE] = {"settle": self._settle}
         self._awaited = "head"
         self._messages += 1
         self._head_parsed = self._head_raw = self._head_count = self._discarded = 0
@@ -196,6 +203,15 @@ class HTTPProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words; ours are a problem document
         """Answer what cannot be parsed."""
         self._refuse(self._refusal)
+
+    def _settle(self) -> None:
+        """Let go of what only the request needed, once all of it has come and nothing follows it."""
+        if self._awaited or self.pipeline or self.transport.is_closing():
+            return
+        self._is_settled = True
+        self.scope["headers"] = self.headers = []
+        self.scope["extensions"] = {}
+        self.parser = None  # type: ignore[assignment]  # as uvicorn at its end
 
     def _is_answered(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request

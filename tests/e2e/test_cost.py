@@ -1,7 +1,9 @@
 """What idle readers cost the real server: counted, not timed."""
 
 import asyncio
+import gc
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +45,46 @@ async def test_an_idle_feed_costs_one_task(server: Running) -> None:
     until(lambda: server.look()[0] <= before + READERS)
     for writer in streams:
         writer.close()
+
+
+async def test_an_idle_feed_keeps_few_frames_and_nothing_of_its_request(server: Running) -> None:
+    streams = []
+    for _ in range(READERS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"GET /v1/{TOPIC}/events HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+        await reader.readuntil(b"stream.hello")
+        streams.append(writer)
+    gc.collect()
+    held = Counter(type(one).__name__ for one in gc.get_objects())
+
+    # the server's run of the application, a middleware, the application, the stream, the feed, `receive`, its wait
+    assert held["coroutine"] < 9 * READERS
+    assert held["Request"] < READERS
+    assert held["FeedResponse"] == held["HttpRequestParser"] == 0
+
+    for writer in streams:
+        writer.close()
+
+
+async def test_a_connection_is_good_for_more_after_a_feed_and_beside_it(server: Running) -> None:
+    host = f"host: 127.0.0.1:{server.port}\r\n"
+    more = f"GET /healthz HTTP/1.1\r\n{host}\r\n".encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    body = b'{"input":"hi"}'
+    head = f"POST /v1/{TOPIC}/runs HTTP/1.1\r\n{host}accept: text/event-stream\r\ncontent-type: application/json\r\n"
+
+    async with asyncio.timeout(10):
+        for _ in range(2):
+            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            await reader.readuntil(b"stream.hello")
+            writer.write(more[:20])  # a request is sent before the answer has ended, and in pieces
+            await asyncio.sleep(0)
+            writer.write(more[20:])
+            await reader.readuntil(b"stream.end")
+            await reader.readuntil(b"\r\n0\r\n\r\n")
+            assert b" 200 " in await reader.readuntil(b"\r\n")
+            await reader.readuntil(b"}")
+    writer.close()
 
 
 async def test_an_idle_subscription_costs_its_socket_no_more_tasks(server: Running) -> None:

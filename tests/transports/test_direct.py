@@ -232,6 +232,32 @@ async def test_a_hub_feeds_uvicorn_without_a_task_for_each_reader(
         await asyncio.gather(*tasks)
 
 
+async def test_a_feed_on_uvicorn_is_woken_for_its_farewell(hub: Hub, topic: Topic, settled: Settled) -> None:
+    one, wrapped = cycle(), cycle()
+    tasks = []
+    for each in (one, wrapped):
+        each.more_body = False
+        await each.send(START)
+        feed = await open_feed(hub, topic, View(), NOW, given=False)
+        assert feed is not None
+
+        async def receive(each: Any = each) -> Any:
+            return await each.receive()
+
+        heard = one.receive if each is one else receive
+        tasks.append(asyncio.create_task(feed.run(each.scope, heard, each.send)))
+    await settled()
+
+    with anyio.fail_after(5):
+        assert await hub.drain() == 0
+        await asyncio.gather(*tasks)
+
+    for each in (one, wrapped):
+        assert b"stream.closing" in each.transport.writes[-1]
+        assert each.transport.writes[-1].endswith(b"0\r\n\r\n")
+        assert each.response_complete
+
+
 def handshake() -> Request:
     headers = Headers()
     headers["Host"] = "x"

@@ -240,6 +240,26 @@ async def test_a_client_that_leaves_leaves_nothing_behind(
     assert hub.is_idle
 
 
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_drain_beside_a_runs_end_lets_the_feed_say_which(
+    hub: Hub, log: Any, topic: Topic, make_draft: MakeDraft, make_peer: Any, settled: Settled, turns: int
+) -> None:
+    peer = make_peer()
+    task = running(await feed_of(hub, topic, view=View(run="r1")), peer)
+    await settled()
+
+    log.put(make_draft(), make_draft("run.finished", terminal=True))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    with anyio.fail_after(5):
+        assert await hub.drain() == 0
+        await task
+
+    names = [control(event)[0] for event in events(peer.body) if not event.event]
+    assert names[1:] in (["stream.end"], ["stream.closing"])
+    assert peer.messages[-1]["more_body"] is False
+
+
 async def test_a_drain_closes_cleanly_and_says_when_to_come_back(
     hub: Hub, log: Any, topic: Topic, make_draft: MakeDraft, make_peer: Any, settled: Settled
 ) -> None:

@@ -16,13 +16,13 @@ Calling it drops the connection at once, with what is still unsent. ASGI has no 
 
 
 SETTLE: Final = "agentkit.settle"
-"""Another one, of sockets: `{"settle": Callable[[], None]}`. Calling it after the accept lets the handshake go, headers and all: some
-kilobytes that nobody asks for again while the socket is open.
+"""Another one: `{"settle": Callable[[], None]}`. Calling it after a socket's accept, or once a feed's head is sent, lets the handshake or
+the request go, headers and all: some kilobytes that nobody asks for again while the connection is open.
 """
 
 
 def settle(scope: Scope) -> None:
-    """Let a socket's handshake go, where the server can. Its headers are read before."""
+    """Let a handshake or a request go, where the server can. Headers and extensions are read before."""
     extension = scope.get("extensions", {}).pop(SETTLE, None)
     if extension is not None:
         extension["settle"]()

@@ -12,7 +12,7 @@ What makes it sound:
 
 import types
 
-from agentkit_transports.asgi import Scope, Send
+from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.outlet import Batch, BodyOutlet, SocketOutlet
 
 try:
@@ -59,10 +59,24 @@ class _UvicornBody(BodyOutlet):
 
     def __init__(self, scope: Scope, send: Send, timeout: float, cycle: "RequestResponseCycle") -> None:
         super().__init__(scope, send, timeout)
-        self._abort = cycle.transport.abort
+        self._abort = None
         self._cycle = cycle
         self._flow = cycle.flow
         self._transport = cycle.transport
+
+    def can_wake(self, receive: Receive) -> bool:
+        return (
+            isinstance(receive, types.MethodType)
+            and receive.__self__ is self._cycle
+            and receive.__func__ is RequestResponseCycle.receive
+        )
+
+    def wake(self) -> None:
+        self._cycle.message_event.set()
+
+    def abort(self) -> bool:
+        self._transport.abort()
+        return True
 
     def offer(self, batch: Batch) -> bool:
         if self._cycle.disconnected:
@@ -87,10 +101,14 @@ class _UvicornSocket(SocketOutlet):
         self, scope: Scope, send: Send, timeout: float, protocol: "WebSocketsSansIOProtocol"
     ) -> None:
         super().__init__(scope, send, timeout)
-        self._abort = protocol.transport.abort
+        self._abort = None
         self._protocol = protocol
         self._transport = protocol.transport
         self._writable = protocol.writable
+
+    def abort(self) -> bool:
+        self._transport.abort()
+        return True
 
     def offer(self, batch: Batch) -> bool:
         if self._protocol.close_sent or self._transport.is_closing():

@@ -7,7 +7,7 @@ write without waiting. No outlet decides what is sent, or when.
 import asyncio
 from collections.abc import Callable
 
-from agentkit_transports.asgi import Message, Scope, Send, abort_of
+from agentkit_transports.asgi import Message, Receive, Scope, Send, abort_of
 
 
 class SlowReader(Exception):  # noqa: N818 - what happened, not a fault of ours
@@ -96,6 +96,13 @@ class BodyOutlet(Outlet):
     """An HTTP response's body, chunk by chunk."""
 
     __slots__ = ()
+
+    def can_wake(self, receive: Receive) -> bool:  # noqa: ARG002 - ASGI has no word for it
+        """Tell whether `wake` ends a wait for this `receive`."""
+        return False
+
+    def wake(self) -> None:
+        """Have the request's `receive` return, where that can be done; else nothing happens."""
 
     async def finish(self, data: bytes) -> None:
         """Send the last piece and end the body cleanly; raises as `send`."""

@@ -118,8 +118,8 @@ class Reader:
     """A place in a topic's log and a way out."""
 
     __slots__ = (
-        "_group", "_has_ended", "_is_erased", "_is_past", "_on_end", "_owes_beat", "_work",
-        "due", "is_closed", "is_live", "outlet", "place",
+        "_group", "_has_ended", "_is_erased", "_on_end", "_owes_beat", "_work",
+        "due", "is_closed", "is_live", "is_past", "outlet", "place",
     )  # fmt: skip
 
     def __init__(
@@ -154,7 +154,7 @@ class Reader:
         self.is_closed = False
         self.due = 0
         self._has_ended = has_ended
-        self._is_past = False
+        self.is_past = False
         """True once the terminal record of its view's run has passed."""
         self._is_erased = False
         """True once it was told that the log was deleted: nothing follows."""
@@ -166,6 +166,11 @@ class Reader:
             self._go_live()
         else:
             self.pump()
+
+    @property
+    def topic(self) -> Topic:
+        """Whose log it reads."""
+        return self._group.topic
 
     @property
     def frames(self) -> Frames:
@@ -214,7 +219,7 @@ class Reader:
                 return False
         self.place = after
         if batch.is_last:
-            self._is_past = True
+            self.is_past = True
             self.pump()  # it has the end to tell
         elif after.told != after.seq and self._owes_position():
             self._tell(self._position())
@@ -306,14 +311,14 @@ class Reader:
             place = self.place
             self.place = Place(place.epoch, place.seq, place.told, await self._fold())
         while not self.is_closed:
-            batch = None if self._is_past else await self._next()
+            batch = None if self.is_past else await self._next()
             if batch is not None:
                 await self._pass_on(batch)
                 if self._is_erased:
                     return "ended"
                 lag.check(self._group.tail.head - self.seq)
                 await asyncio.sleep(0)  # one that has left takes all at once: it must not hold the loop
-            elif self._is_past or self._has_ended:
+            elif self.is_past or self._has_ended:
                 await self._send(Batch(self.frames.encoder.end(self._cursor())))
                 return "ended"
             elif self.outlet.is_direct and self._is_at_end():
@@ -328,7 +333,7 @@ class Reader:
             await self.outlet.send(batch)
             self._group.stats.written += 1
         self.place = self.place.behind(batch)
-        self._is_past = batch.is_last
+        self.is_past = batch.is_last
         if self._owes_position():
             await self._send(self._position())
 

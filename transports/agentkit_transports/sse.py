@@ -28,15 +28,15 @@ socket routes are best reached by a small ASGI function in front of the Starlett
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
 from agentkit.log import Cursor, EventLog, Topic
-from agentkit_transports.asgi import Receive, Scope, Send
+from agentkit_transports.asgi import Receive, Scope, Send, settle
 from agentkit_transports.direct import body_outlet
-from agentkit_transports.encoder import PROTOCOLS, View
-from agentkit_transports.hub import EndReason, Hub, Start
+from agentkit_transports.encoder import PROTOCOLS, Encoder, View
+from agentkit_transports.hub import EndReason, Hub, Reader, Start
 from agentkit_transports.outlet import Batch, BodyOutlet, SlowReader
 
 _SCAN: Final = 256
@@ -97,23 +97,22 @@ async def _follows(log: EventLog, topic: Topic, view: View, cursor: Cursor) -> b
 class SSEFeed:
     """One stream's body. Made by `open_feed`; run once."""
 
-    __slots__ = ("_has_ended", "_hub", "_outlet", "_over", "_start", "_view", "_waiting")
+    __slots__ = ("_has_ended", "_hub", "_outlet", "_over", "_reader", "_start", "_view", "_waiting", "topic")
 
     transport: ClassVar[str] = "sse"
 
     def __init__(self, hub: Hub, start: Start, view: View, *, has_ended: bool) -> None:
+        self.topic = start.topic
+        """Whose log it is a feed of."""
         self._hub = hub
-        self._start = start
+        self._start: Start | None = start
+        """Until it has begun."""
         self._view = view
         self._has_ended = has_ended
         self._outlet: BodyOutlet | None = None
+        self._reader: Reader | None = None
         self._waiting: asyncio.Timeout | None = None
         self._over: EndReason | Literal["drained", "cut"] | None = None
-
-    @property
-    def topic(self) -> Topic:
-        """Whose log it is a feed of."""
-        return self._start.topic
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the body, from hello to the last chunk, after the route has sent `http.response.start`.
@@ -121,9 +120,23 @@ class SSEFeed:
         It returns when the client has left, the run has ended, the hub drains, or the reader was cut; a cut breaks the connection.
         """
         outlet = self._outlet = body_outlet(scope, send, self._hub.settings.send_timeout)
+        settle(scope)
         self._hub.add(self)
         try:
-            await self._converse(outlet, receive)
+            await self._greet(outlet)
+            if self._over is None:
+                reader = self._attach(outlet)
+                try:  # the wait itself costs nothing but this task, and few frames
+                    if outlet.can_wake(receive):
+                        while self._over is None:
+                            if (await receive())["type"] == "http.disconnect":
+                                self._over = "gone"
+                    else:
+                        await self._listen(receive)
+                finally:
+                    reader.close()
+                await reader.join()
+            await self._part(outlet)
         except SlowReader:
             self._over = "slow"
         except OSError:
@@ -134,8 +147,17 @@ class SSEFeed:
             await _see_off(receive)
 
     def farewell(self) -> None:
-        """Tell the client to come back, and close cleanly."""
-        self._stop("drained")
+        """Tell the client to come back, and close cleanly; one that is about to be told its end is told that."""
+        if self._reader is None or not self._reader.is_past:
+            self._stop("drained")
+
+    def told_to_stop(self, code: object, reason: str) -> None:  # noqa: ARG002 - a stream has no word for why
+        """Say farewell: whoever counts streams wants this one to end."""
+        self.farewell()
+
+    def watched(self) -> Iterable[Topic]:
+        """Return what it watches."""
+        return (self.topic,)
 
     def abort(self) -> None:
         """Drop the connection."""
@@ -143,10 +165,13 @@ class SSEFeed:
             self._outlet.abort()
         self._stop("slow")
 
-    async def _converse(self, outlet: BodyOutlet, receive: Receive) -> None:
-        """Say hello, follow, and say goodbye to who is still there."""
-        hub, start = self._hub, self._start
-        encoder = PROTOCOLS[self._view.protocol](start.topic, self._view)
+    def _encoder(self) -> Encoder:
+        return PROTOCOLS[self._view.protocol](self.topic, self._view)
+
+    async def _greet(self, outlet: BodyOutlet) -> None:
+        """Say hello, and what was lost."""
+        hub, start, encoder = self._hub, self._start, self._encoder()
+        assert start is not None
         hello = encoder.hello(start.after, start.head, resumed=start.resumed, retry_ms=hub.retry_ms())
         if start.gap is not None:
             hello += encoder.gap(start.gap, start.cursor)
@@ -154,23 +179,18 @@ class SSEFeed:
             await outlet.send(Batch(hello))
         if hub.is_draining:
             self._stop("drained")
-        if self._over is None:
-            await self._follow(outlet, receive)
-        match self._over:
-            case "ended":
-                await outlet.finish(b"")
-            case "failed" | "drained":
-                farewell = encoder.closing(hub.retry_ms())
-                if farewell:
-                    await outlet.finish(farewell)
-                else:
-                    self._over = "cut"  # who has no word for it would take a clean end for success
-            case _:
-                pass
 
-    async def _follow(self, outlet: BodyOutlet, receive: Receive) -> None:
-        """Let the hub write until something ends it. The wait itself costs nothing but this task."""
-        reader = self._hub.attach(self._start, self._view, outlet, self._stop, has_ended=self._has_ended)
+    def _attach(self, outlet: BodyOutlet) -> Reader:
+        """Let the hub write until something ends it, and let go of what only the beginning needed."""
+        start, self._start = self._start, None
+        assert start is not None
+        reader = self._hub.attach(start, self._view, outlet, self._stop, has_ended=self._has_ended)
+        self.topic, self._view = reader.topic, reader.frames.view  # all readers' own
+        self._reader = reader
+        return reader
+
+    async def _listen(self, receive: Receive) -> None:
+        """Wait until the client leaves or `_stop` was called, on a server of whatever kind."""
         try:
             while self._over is None:
                 waiting = self._waiting = asyncio.timeout(None)
@@ -183,8 +203,20 @@ class SSEFeed:
                         raise
         finally:
             self._waiting = None
-            reader.close()
-        await reader.join()
+
+    async def _part(self, outlet: BodyOutlet) -> None:
+        """Say goodbye to who is still there."""
+        match self._over:
+            case "ended":
+                await outlet.finish(b"")
+            case "failed" | "drained":
+                farewell = self._encoder().closing(self._hub.retry_ms())
+                if farewell:
+                    await outlet.finish(farewell)
+                else:
+                    self._over = "cut"  # who has no word for it would take a clean end for success
+            case _:
+                pass
 
     def _stop(self, reason: EndReason | Literal["drained"]) -> None:
         """Note why it is over, and wake the task that waits for the client."""
@@ -192,6 +224,10 @@ class SSEFeed:
             self._over = reason
             if self._waiting is not None:
                 self._waiting.reschedule(asyncio.get_running_loop().time())
+            elif self._outlet is not None:
+                self._outlet.wake()
+        elif self._over == "drained" and reason == "ended":
+            self._over = reason  # it has just been told its end
 
 
 async def _see_off(receive: Receive) -> None:
