@@ -6,11 +6,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(defer_build=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid")
 
 
 class ProblemAnswer(_Answer):
     """A refusal or failure (RFC 9457). Without prompts, keys, SQL or paths of the server."""
+
+    # Here alone: to find these strings pydantic reads the source again for each class, which was half of what loading this room took.
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: Literal["about:blank"]
     title: str

@@ -17,7 +17,6 @@ class AuthSettings(BaseSettings):
         env_prefix="AGENTKIT_",
         frozen=True,
         extra="ignore",
-        use_attribute_docstrings=True,
         hide_input_in_errors=True,
     )
 
