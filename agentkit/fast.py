@@ -6,10 +6,10 @@ socket brought in one piece. Fallback: the stock transport, wherever `transport_
 loop runs, the environment names a proxy (the stock client knows all their kinds), or it was turned off.
 """
 
-import importlib.util
 import os
 import ssl
 import sys
+from functools import cache
 from typing import Final
 from urllib.request import getproxies
 
@@ -20,6 +20,9 @@ from agentkit.errors import ConfigurationError
 VARIABLE: Final = "AGENTKIT_FAST"
 """Set to "0", it turns our transport off for the whole process."""
 
+_OLDEST: Final = (0, 7)
+"""Of httptools: what the extra asks for. Before, a parser could not be told what to forgive."""
+
 
 def transport_for(
     wanted: bool | None, trust: ssl.SSLContext, *, proxies: bool
@@ -27,7 +30,7 @@ def transport_for(
     """Return the transport for the running event loop, or None where the stock one has to do.
 
     Args:
-        wanted: False turns it off, None takes it where it can be had, True insists that it is installed.
+        wanted: False turns it off, None takes it where it can be had, True insists that httptools is installed.
         trust: the TLS context of its connections.
         proxies: a proxy that the environment names would be used.
 
@@ -38,7 +41,9 @@ def transport_for(
         return None
     if not is_installed():
         if wanted:
-            raise ConfigurationError("fast=True needs httptools: pip install 'agentkit-live[fast]'")
+            raise ConfigurationError(
+                "fast=True needs httptools 0.7 or newer: pip install 'agentkit-live[fast]'"
+            )
         return None
     if proxies and getproxies():
         return None
@@ -53,6 +58,13 @@ def transport_for(
     return FastTransport(trust)
 
 
+@cache
 def is_installed() -> bool:
-    """Tell whether httptools can be imported."""
-    return importlib.util.find_spec("httptools") is not None
+    """Tell whether httptools is installed in a version that will do: others bring it too, and `agentkit-live[fast]` alone asks for one."""
+    from importlib import metadata
+
+    try:
+        version = metadata.version("httptools")
+    except metadata.PackageNotFoundError:
+        return False
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) >= _OLDEST

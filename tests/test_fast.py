@@ -2,6 +2,7 @@
 
 import ssl
 import sys
+from importlib import metadata
 
 import anyio
 import httpx2
@@ -73,6 +74,23 @@ async def test_insisting_without_httptools_says_what_to_install(monkeypatch: pyt
     assert chosen(None) is None
     with pytest.raises(ConfigurationError, match="agentkit-live\\[fast\\]"):
         chosen(True)
+
+
+@pytest.mark.parametrize(
+    ("version", "will_do"),
+    [(None, False), ("0.6.4", False), ("0.7.1", True), ("0.10.0", True), ("1.0", True)],
+)
+def test_an_old_httptools_of_somebody_else_will_not_do(
+    version: str | None, will_do: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(name: str) -> str:
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(metadata, "version", of)
+
+    assert fast.is_installed.__wrapped__() is will_do
 
 
 async def test_without_httptools_the_stock_transport_serves(monkeypatch: pytest.MonkeyPatch) -> None:
