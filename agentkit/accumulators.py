@@ -4,6 +4,8 @@ Pure: no I/O, no clock, no policy. It does not decide whether a run failed, and 
 Source: looprig/core content/streamaccumulator (semantics of index, signature, provider state).
 """
 
+from collections.abc import Iterable
+from types import NoneType
 from typing import Any, Protocol, assert_never
 
 from agentkit.chunks import (
@@ -39,22 +41,11 @@ class _Builder(Protocol):
     def build(self, origin: Origin | None, *, complete: bool) -> Block: ...
 
 
-class _Pieces:
-    """Text that is joined once, when it is asked for."""
-
-    __slots__ = ("_pieces",)
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-
-    def append(self, piece: str) -> None:
-        if piece:
-            self._pieces.append(piece)
-
-    def joined(self) -> str:
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] if self._pieces else ""
+def _joined(pieces: list[str]) -> str:
+    """Return the text of pieces, which becomes their only one: asking again costs nothing."""
+    if len(pieces) > 1:
+        pieces[:] = ["".join(pieces)]
+    return pieces[0] if pieces else ""
 
 
 class _Opaque:
@@ -81,18 +72,19 @@ class _TextBuilder:
     __slots__ = ("opaque", "pieces")
 
     def __init__(self) -> None:
-        self.pieces = _Pieces()
+        self.pieces: list[str] = []
         self.opaque = _Opaque()
 
     def add(self, chunk: TextChunk) -> None:
-        self.pieces.append(chunk.text)
+        if chunk.text:
+            self.pieces.append(chunk.text)
         if chunk.signature or chunk.provider_state:
             self.opaque.take(chunk)
 
     def build(self, origin: Origin | None, *, complete: bool = True) -> TextBlock:  # noqa: ARG002 - one shape for all builders
         o = self.opaque
         return TextBlock(
-            self.pieces.joined(), o.signature, o.signature_format, o.state, o.state_format, origin
+            _joined(self.pieces), o.signature, o.signature_format, o.state, o.state_format, origin
         )
 
 
@@ -100,12 +92,13 @@ class _ThinkingBuilder:
     __slots__ = ("opaque", "pieces", "summary")
 
     def __init__(self) -> None:
-        self.pieces = _Pieces()
+        self.pieces: list[str] = []
         self.opaque = _Opaque()
         self.summary = False
 
     def add(self, chunk: ThinkingChunk) -> None:
-        self.pieces.append(chunk.thinking)
+        if chunk.thinking:
+            self.pieces.append(chunk.thinking)
         if chunk.summary:
             self.summary = True
         if chunk.signature or chunk.provider_state:
@@ -114,7 +107,7 @@ class _ThinkingBuilder:
     def build(self, origin: Origin | None, *, complete: bool = True) -> ThinkingBlock:  # noqa: ARG002 - one shape for all builders
         o = self.opaque
         return ThinkingBlock(
-            self.pieces.joined(),
+            _joined(self.pieces),
             o.signature,
             o.state,
             o.state_format,
@@ -130,13 +123,14 @@ class _ToolUseBuilder:
     def __init__(self) -> None:
         self.id = ""
         self.name = ""
-        self.pieces = _Pieces()
+        self.pieces: list[str] = []
         self.opaque = _Opaque()
 
     def add(self, chunk: ToolUseChunk) -> None:
         self.id = chunk.id or self.id
         self.name = chunk.name or self.name
-        self.pieces.append(chunk.input)
+        if chunk.input:
+            self.pieces.append(chunk.input)
         if chunk.signature or chunk.provider_state:
             self.opaque.take(chunk)
 
@@ -145,7 +139,7 @@ class _ToolUseBuilder:
         return ToolUseBlock(
             self.id,
             self.name,
-            self.pieces.joined(),
+            _joined(self.pieces),
             complete,
             o.signature,
             o.signature_format,
@@ -159,13 +153,14 @@ class _RefusalBuilder:
     __slots__ = ("pieces",)
 
     def __init__(self) -> None:
-        self.pieces = _Pieces()
+        self.pieces: list[str] = []
 
     def add(self, chunk: RefusalChunk) -> None:
-        self.pieces.append(chunk.refusal)
+        if chunk.refusal:
+            self.pieces.append(chunk.refusal)
 
     def build(self, origin: Origin | None, *, complete: bool = True) -> RefusalBlock:  # noqa: ARG002 - one shape for all builders
-        return RefusalBlock(self.pieces.joined(), origin)
+        return RefusalBlock(_joined(self.pieces), origin)
 
 
 class _ImageBuilder:
@@ -376,6 +371,21 @@ class Response:
                 self.error = self.error or chunk
             case _:
                 assert_never(chunk)
+
+    def extend(self, chunks: Iterable[Chunk]) -> None:
+        """Take chunks, in order: as `add` for each of them, with one look-up for all that go on with the same block."""
+        kind: type = NoneType
+        index = 0
+        more = self.add
+        for chunk in chunks:
+            if type(chunk) is kind and chunk.index == index:  # type: ignore[union-attr]  # `kind` is one that has an index
+                more(chunk)
+                continue
+            self.add(chunk)
+            kind = NoneType
+            if type(chunk) is TextChunk or type(chunk) is ThinkingChunk or type(chunk) is ToolUseChunk:
+                kind, index = type(chunk), chunk.index
+                more = self._builders[index, kind].add
 
     def blocks(self) -> list[Block]:
         """Return the blocks that have come so far, by ascending index."""

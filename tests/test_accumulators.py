@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agentkit.accumulators import Images, Refusal, Response, Text, Thinking, ToolUses
 from agentkit.chunks import (
     BlockEndChunk,
+    Chunk,
     ErrorChunk,
     FinishChunk,
     ImageChunk,
@@ -170,6 +171,30 @@ def test_reading_a_block_in_the_middle_changes_nothing() -> None:
         seen.append(response.message().text)
 
     assert seen == ["a", "ab", "abc"]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(TextChunk, st.text(max_size=2), st.integers(0, 2), st.sampled_from(["", "s"])),
+            st.builds(ThinkingChunk, st.text(max_size=2), index=st.integers(0, 2), summary=st.booleans()),
+            st.builds(
+                ToolUseChunk, st.sampled_from(["", "c"]), input=st.text(max_size=2), index=st.integers(0, 2)
+            ),
+            st.builds(RefusalChunk, st.text(max_size=2), st.integers(0, 2)),
+            st.builds(BlockEndChunk, st.integers(0, 2)),
+            st.builds(FinishChunk, st.sampled_from(["stop", "length"])),
+        )
+    )
+)
+def test_chunks_at_once_fold_as_one_by_one(chunks: list[Chunk]) -> None:
+    once, singly = Response(), Response()
+
+    once.extend(chunks)
+    for chunk in chunks:
+        singly.add(chunk)
+
+    assert (once.blocks(), once.finish) == (singly.blocks(), singly.finish)
 
 
 @given(
