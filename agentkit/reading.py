@@ -17,7 +17,7 @@ from agentkit.content import (
     ThinkingBlock,
     ToolUseBlock,
 )
-from agentkit.dialects.base import Dialect, Target
+from agentkit.dialects.base import Dialect, QuickDecoder, Target, feed_all
 from agentkit.errors import WireError
 from agentkit.ndjson import NDJSONDecoder
 from agentkit.repair import parse_arguments
@@ -34,10 +34,11 @@ STATE_MEMBERS: Final = {
 class BodyDecoder:
     """Fold the bytes of one answer into chunks: its dialect's framing, then its dialect's decoder."""
 
-    __slots__ = ("_decoder", "_fault", "_ndjson", "_sse")
+    __slots__ = ("_decoder", "_fault", "_ndjson", "_quick", "_sse")
 
     def __init__(self, dialect: Dialect, target: Target, max_event_size: int = MAX_EVENT_SIZE) -> None:
         self._decoder = dialect.decoder(target)
+        self._quick = self._decoder if isinstance(self._decoder, QuickDecoder) else None
         self._sse = SSEDecoder(max_event_size) if dialect.framing == "sse" else None
         self._ndjson = NDJSONDecoder(max_event_size)
         self._fault: WireError | None = None
@@ -67,8 +68,8 @@ class BodyDecoder:
         try:
             if self._sse is not None:
                 if not ended:
-                    for name, payload in self._sse.feed_pairs(data):
-                        out += feed(name, payload)
+                    for name, payloads in self._sse.feed_groups(data):
+                        self._feed(name, payloads, out)
                 else:
                     for event in self._sse.close():
                         out += feed(event.event, event.data)
@@ -83,6 +84,14 @@ class BodyDecoder:
             if not out:
                 raise
         return out
+
+    def _feed(self, name: str, payloads: list[str], out: list[Chunk]) -> None:
+        """Take the payloads of events of one name."""
+        if self._quick is not None and name != "error":
+            feed_all(self._quick, name, payloads, out)
+            return
+        for payload in payloads:
+            out += self._decoder.feed(name, payload)
 
     def _held_back(self) -> list[Chunk]:
         """Return what the dialect's decoder had taken and not given out: what came before a fault stays good."""
@@ -142,8 +151,7 @@ def read_chunks(chunks: Sequence[Chunk], fault: WireError | None = None) -> dict
         order: `thinking`, `text` and `tool` in the order of the blocks, neighbours of one kind taken as one.
     """
     response = Response()
-    for chunk in chunks:
-        response.add(chunk)
+    response.extend(chunks)
     blocks = [block for block in response.blocks() if not _says_nothing(block)]
     error = _error(response, fault)
     finish = response.finish.reason if response.finish else None

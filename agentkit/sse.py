@@ -23,6 +23,7 @@ _LF: Final = 10
 _RETRY_DIGITS: Final = 15
 """More milliseconds than that are no wish for a reconnection; Python also refuses to read numbers of thousands of digits."""
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+_BEGIN: Final = re.compile(r"event: [^\n]*\ndata: ")
 _NAMED: Final = re.compile(r"event: ([^\n]*)\ndata: ([^\n]*)\n\n")
 _BARE: Final = re.compile(r"data: ([^\n]*)\n\n")
 
@@ -76,14 +77,16 @@ class SSEDecoder:
         frames = self._whole(data)
         return self._checked(self._decode(frames) if frames else [])
 
-    def feed_pairs(self, data: bytes) -> list[tuple[str, str]]:
-        """Return name and data of the events that `data` completes: as `feed`, for who wants nothing else, at half its cost.
+    def feed_groups(self, data: bytes) -> list[tuple[str, list[str]]]:
+        """Return the events that `data` completes as names with data: `(name, data of the events of that name that follow each other)`.
+
+        As `feed`, for who wants nothing else, at half its cost: what a model streams in one read has nearly always one name.
 
         Raises:
             WireError: as `feed`.
         """
         frames = self._whole(data)
-        return self._checked(_pairs(frames) or self._decode_pairs(frames) if frames else [])
+        return self._checked((_alike(frames) or self._decode_groups(frames)) if frames else [])
 
     def _whole(self, data: bytes) -> str:
         """Take `data` and return the frames that it completes, line ends as LF."""
@@ -144,7 +147,10 @@ class SSEDecoder:
                 data = data[1:]
         if b"\r" in data:
             self._after_cr = data.endswith(b"\r")
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            lines = data.splitlines()  # twice as fast as to replace one by one
+            if data[-1] in b"\r\n":
+                lines.append(b"")
+            data = b"\n".join(lines)
         return data
 
     def _bounded(self, frames: bytes) -> bytes:
@@ -189,8 +195,14 @@ class SSEDecoder:
                 self._decode_lines(frame, out)
         return out
 
-    def _decode_pairs(self, frames: str) -> list[tuple[str, str]]:
-        return [(event.event, event.data) for event in self._decode(frames)]
+    def _decode_groups(self, frames: str) -> list[tuple[str, list[str]]]:
+        out: list[tuple[str, list[str]]] = []
+        for name, data in _pairs(frames) or [(event.event, event.data) for event in self._decode(frames)]:
+            if out and out[-1][0] == name:
+                out[-1][1].append(data)
+            else:
+                out.append((name, [data]))
+        return out
 
     def _decode_lines(self, frame: str, out: list[ServerSentEvent]) -> None:
         """The standard's way, for frames that are not one data line with at most a name before it."""
@@ -222,6 +234,18 @@ class SSEDecoder:
         if data:
             out.append(ServerSentEvent(event, "\n".join(data), event_id, retry))
         out.extend(errors)
+
+
+def _alike(frames: str) -> list[tuple[str, list[str]]]:
+    """Return the one group of frames that begin as the first does and hold one data line; [] where one of them does not."""
+    begin = frames[: frames.find("data: ") + 6]
+    if begin != "data: " and _BEGIN.fullmatch(begin) is None:
+        return []
+    between = "\n\n" + begin
+    body = frames[len(begin) :].removesuffix("\n\n")
+    if body.count("\n") != body.count(between) * between.count("\n"):
+        return []
+    return [(begin[7:-7], body.split(between))]
 
 
 def _pairs(frames: str) -> list[tuple[str, str]]:

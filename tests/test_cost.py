@@ -110,6 +110,17 @@ def test_a_payload_is_parsed_once(
     assert len(chunks) >= 100
 
 
+@pytest.mark.parametrize("case", [name for name, (dialect, _, _) in CASES.items() if dialect != "ollama"])
+def test_a_piece_of_an_open_block_goes_the_short_way(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dialect, start, delta = CASES[case]
+    decoder = BodyDecoder(DIALECTS[dialect], Target("p", "m"))
+    decoder.feed(start + delta)
+    for name in ("feed", "take"):
+        monkeypatch.setattr(type(decoder._decoder), name, None)
+
+    assert len(decoder.feed(delta * 100)) == 100
+
+
 @each
 def test_what_is_kept_of_a_delta_is_little_more_than_its_text(
     dialect: str, start: bytes, delta: bytes

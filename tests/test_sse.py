@@ -136,22 +136,31 @@ PLAIN = [b"data: a\n\n", b"data: \n\n", b"data:  b:\n\n", b"event: x\ndata: c\n\
     ),
     st.lists(st.integers(0, 120), max_size=8),
 )
-def test_pairs_are_the_names_and_data_of_the_events(body: bytes, places: list[int]) -> None:
+def test_groups_are_the_names_and_data_of_the_events(body: bytes, places: list[int]) -> None:
     cuts = sorted(min(place, len(body)) for place in places)
     one, other = SSEDecoder(), SSEDecoder()
 
     for start, end in zip((0, *cuts), (*cuts, len(body)), strict=True):
         read = body[start:end]
-        assert one.feed_pairs(read) == [(event.event, event.data) for event in other.feed(read)]
+        groups = one.feed_groups(read)
+        assert all(data for _, data in groups)
+        pairs = [(name, value) for name, data in groups for value in data]
+        assert pairs == [(event.event, event.data) for event in other.feed(read)]
     assert one.close() == other.close()
 
 
-def test_pairs_before_an_oversized_event_come_before_its_fault() -> None:
+def test_events_of_one_name_are_one_group() -> None:
+    body = b"event: a\ndata: 1\n\n" * 2 + b"event: b\ndata: 2\n\n" + b"data: 3\n\n" * 2
+
+    assert SSEDecoder().feed_groups(body) == [("a", ["1", "1"]), ("b", ["2"]), ("", ["3", "3"])]
+
+
+def test_groups_before_an_oversized_event_come_before_its_fault() -> None:
     decoder = SSEDecoder(20)
 
-    assert decoder.feed_pairs(b"data: a\n\ndata: " + b"x" * 50 + b"\n\n") == [("", "a")]
+    assert decoder.feed_groups(b"data: a\n\ndata: " + b"x" * 50 + b"\n\n") == [("", ["a"])]
     with pytest.raises(WireError, match="limit is 20"):
-        decoder.feed_pairs(b"")
+        decoder.feed_groups(b"")
 
 
 def test_an_event_is_given_out_with_its_blank_line_and_not_later() -> None:

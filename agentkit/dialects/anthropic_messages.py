@@ -78,6 +78,8 @@ _USAGE_MEMBERS: Final = (
     "cache_creation_input_tokens",
     "thinking_tokens",
 )
+_PIECES: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""The kinds of delta that answers are made of, and the member that holds their text."""
 _IMPLIED: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
 
 
@@ -125,6 +127,27 @@ class AnthropicMessagesDecoder:
             if event != "error":
                 raise
             payload = data
+        return self.take(event, data, payload)
+
+    def piece(self, payload: Any) -> Chunk | None:
+        """Return the chunk of the next piece of an open block; see `QuickDecoder.piece`."""
+        delta, index = payload["delta"], payload["index"]
+        block, kind = self._blocks[index], delta["type"]
+        text = delta[_PIECES[kind]]
+        if type(text) is not str or not text or type(index) is not int:
+            return None
+        if type(block) is not OpenBlock or block.joiner.half or payload["type"] != "content_block_delta":
+            return None
+        self._last = "content_block_delta"
+        if kind == "text_delta":
+            return TextChunk(text, block.index)
+        if kind == "thinking_delta":
+            return ThinkingChunk(text, "", "", None, "", block.index)
+        block.has_input = block.has_input or bool(text.strip())
+        return ToolUseChunk("", "", text, block.index)
+
+    def take(self, event: str, data: str, payload: Any) -> list[Chunk]:
+        """Return the chunks of a payload; see `QuickDecoder.take`."""
         if type(payload) is not dict:
             if type(payload) is str:
                 return self._error(payload)
@@ -203,11 +226,7 @@ class AnthropicMessagesDecoder:
         return block
 
     def _delta(self, payload: dict[str, Any]) -> list[Chunk]:
-        # The hot path of every answer: members are looked at here, and the functions that complain are called only to complain.
-        delta = payload.get("delta")
-        index = payload.get("index")
-        if type(delta) is not dict or type(index) is not int:
-            delta, index = object_member(payload, "delta"), wire_index(payload)
+        delta, index = object_member(payload, "delta"), wire_index(payload)
         kind = delta.get("type")
         block = self._blocks.get(index)
         if block is None:
@@ -217,14 +236,10 @@ class AnthropicMessagesDecoder:
             return []
         match kind:
             case "text_delta":
-                text = delta.get("text")
-                if type(text) is not str or not text.isascii() or block.joiner.pending:
-                    text = block.joiner.feed(text_member(delta, "text"))
+                text = block.joiner.feed(text_member(delta, "text"))
                 return [TextChunk(text, block.index)] if text else []
             case "thinking_delta":
-                text = delta.get("thinking")
-                if type(text) is not str or not text.isascii() or block.joiner.pending:
-                    text = block.joiner.feed(text_member(delta, "thinking"))
+                text = block.joiner.feed(text_member(delta, "thinking"))
                 return [ThinkingChunk(text, "", "", None, "", block.index)] if text else []
             case "input_json_delta":
                 text = block.joiner.feed(text_member(delta, "partial_json"))

@@ -19,14 +19,17 @@ PLACED: Final = "placed"  # reasoning that the wire gives a place of its own
 class Blocks:
     """The order of blocks in one answer, and the one that is being written."""
 
-    __slots__ = ("_count", "_half", "_index", "_joiner", "_kind")
+    __slots__ = ("_count", "_joiner", "half", "index", "kind")
 
     def __init__(self) -> None:
         self._count = 0
-        self._kind = ""  # "" where no run is open
-        self._index = 0
         self._joiner = SurrogateJoiner()
-        self._half = False  # the joiner holds something back
+        self.kind = ""
+        """What is being written, "" where no run is open."""
+        self.index = 0
+        """The block that is being written, or was last."""
+        self.half = False
+        """True where half a character is held back."""
 
     @property
     def empty(self) -> bool:
@@ -41,72 +44,72 @@ class Blocks:
 
     def text(self, text: str, out: list[Chunk]) -> None:
         """Add visible text."""
-        if self._kind != TEXT:
+        if self.kind != TEXT:
             self._open(TEXT, out)
-        if self._half or not text.isascii():
+        if self.half or not text.isascii():
             text = self._joined(text)
             if not text:
                 return
-        out.append(TextChunk(text, self._index))
+        out.append(TextChunk(text, self.index))
 
     def thinking(self, text: str, out: list[Chunk]) -> None:
         """Add reasoning that came without a place of its own."""
-        if self._kind != THINKING:
+        if self.kind != THINKING:
             self._open(THINKING, out)
-        if self._half or not text.isascii():
+        if self.half or not text.isascii():
             text = self._joined(text)
             if not text:
                 return
-        out.append(ThinkingChunk(text, "", "", None, "", self._index))
+        out.append(ThinkingChunk(text, "", "", None, "", self.index))
 
     def summary(self, text: str, out: list[Chunk]) -> None:
         """Add text that the provider wrote about its reasoning."""
-        if self._kind != SUMMARY:
+        if self.kind != SUMMARY:
             self._open(SUMMARY, out)
         if text := self._joined(text):
-            out.append(ThinkingChunk(text, "", "", None, "", self._index, True))
+            out.append(ThinkingChunk(text, "", "", None, "", self.index, True))
 
     def refusal(self, text: str, out: list[Chunk]) -> None:
         """Add words of a refusal."""
-        if self._kind != REFUSAL:
+        if self.kind != REFUSAL:
             self._open(REFUSAL, out)
         if text := self._joined(text):
-            out.append(RefusalChunk(text, self._index))
+            out.append(RefusalChunk(text, self.index))
 
     def enter(self, index: int, out: list[Chunk]) -> None:
         """Go on with the block at `index`, which has a place of its own on the wire; another open run ends."""
-        if self._kind != PLACED or self._index != index:
+        if self.kind != PLACED or self.index != index:
             self.end(out)
-            self._kind = PLACED
-            self._index = index
+            self.kind = PLACED
+            self.index = index
 
     def end(self, out: list[Chunk]) -> None:
         """End the open run, if there is one: something else comes, or the answer is over."""
-        if self._kind:
+        if self.kind:
             self.release(out)
-            out.append(BlockEndChunk(self._index))
-            self._kind = ""
+            out.append(BlockEndChunk(self.index))
+            self.kind = ""
 
     def release(self, out: list[Chunk]) -> None:
         """Give out what the open run held back: a surrogate half that never got its other half becomes U+FFFD."""
-        if not self._half:
+        if not self.half:
             return
-        self._half = False
+        self.half = False
         half = self._joiner.flush()
-        match self._kind:
+        match self.kind:
             case "text":
-                out.append(TextChunk(half, self._index))
+                out.append(TextChunk(half, self.index))
             case "refusal":
-                out.append(RefusalChunk(half, self._index))
+                out.append(RefusalChunk(half, self.index))
             case _:
-                out.append(ThinkingChunk(half, "", "", None, "", self._index, self._kind == SUMMARY))
+                out.append(ThinkingChunk(half, "", "", None, "", self.index, self.kind == SUMMARY))
 
     def _joined(self, text: str) -> str:
         text = self._joiner.feed(text)
-        self._half = self._joiner.pending
+        self.half = bool(self._joiner.half)
         return text
 
     def _open(self, kind: str, out: list[Chunk]) -> None:
         self.end(out)
-        self._kind = kind
-        self._index = self.new()
+        self.kind = kind
+        self.index = self.new()

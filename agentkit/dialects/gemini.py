@@ -25,7 +25,7 @@ from agentkit.chunks import (
 from agentkit.content import Usage, valid_text
 from agentkit.dialects import gemini_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target, made_id, parse_payload, state_text
-from agentkit.dialects.blocks import Blocks
+from agentkit.dialects.blocks import TEXT, THINKING, Blocks
 from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.gemini_arguments import PartialArguments, json_text
 from agentkit.dialects.gemini_request import MADE_UP, NAME, SIGNATURE
@@ -103,14 +103,42 @@ class GeminiDecoder:
         """Return the chunks of one payload; see `Decoder.feed`."""
         if not data or data == "[DONE]":
             return []
-        self._last += 1
-        self._data = data
         try:
             payload = parse_payload(NAME, data)
         except WireError:
             if event != "error":
                 raise
             payload = data
+        return self.take(event, data, payload)
+
+    def piece(self, payload: Any) -> Chunk | None:
+        """Return the chunk of the next piece of the text or the thought that is being written; see `QuickDecoder.piece`."""
+        blocks, get = self._blocks, payload.get
+        (candidate,) = payload["candidates"]
+        (part,) = candidate["content"]["parts"]
+        text = part["text"]
+        if candidate.get("index") or candidate.get("finishReason"):
+            return None
+        if get("error") or "promptFeedback" in payload:
+            return None
+        if type(text) is not str or not text or part.get("thoughtSignature"):
+            return None
+        if "usageMetadata" in payload and payload["usageMetadata"] != self._usage:
+            return None
+        kind = THINKING if part.get("thought") is True else TEXT
+        if blocks.kind != kind or blocks.half:
+            return None
+        self._last += 1
+        if type(response := get("responseId")) is str:
+            self._response = response
+        if kind == TEXT:
+            return TextChunk(text, blocks.index)
+        return ThinkingChunk(text, "", "", None, "", blocks.index)
+
+    def take(self, event: str, data: str, payload: Any) -> list[Chunk]:
+        """Return the chunks of a payload; see `QuickDecoder.take`."""
+        self._last += 1
+        self._data = data
         out: list[Chunk] = []
         for member in payload if type(payload) is list else (payload,):
             if type(member) is dict:

@@ -14,11 +14,13 @@ from agentkit.chunks import (
     ErrorChunk,
     FinishChunk,
     FinishReason,
+    TextChunk,
+    ThinkingChunk,
     UsageChunk,
 )
 from agentkit.content import valid_text
 from agentkit.dialects.base import parse_payload
-from agentkit.dialects.blocks import Blocks
+from agentkit.dialects.blocks import TEXT, THINKING, Blocks
 from agentkit.dialects.fault_words import classify, looks_like_error, read_fault, real_error
 from agentkit.dialects.openai_chat_calls import ToolCalls
 from agentkit.dialects.openai_chat_content import image_chunk, joined_text
@@ -79,22 +81,52 @@ class ChatDecoder:
         """Return the chunks of one payload; see `Decoder.feed`."""
         if self._done or not data:
             return []  # after the end nothing counts; an empty payload is somebody's keep-alive
+        if len(data) < 16 and data.strip() == "[DONE]":
+            out: list[Chunk] = []
+            self._end(out)
+            return out
+        payload = _error_payload(data) if event == "error" else parse_payload(NAME, data)
+        return self.take(event, data, payload)
+
+    def piece(self, payload: Any) -> Chunk | None:
+        """Return the chunk of the next piece of the text or the reasoning that is being written; see `QuickDecoder.piece`."""
+        blocks, get = self._blocks, payload.get
+        (choice,) = payload["choices"]
+        if choice["index"] != 0 or get("usage") or get("error") or "x_groq" in payload:
+            return None
+        if choice.get("finish_reason") or choice.get("error") or "usage" in choice:
+            return None
+        said = text = ""
+        for name, value in choice["delta"].items():
+            if value and name in _READERS:
+                if said or type(value) is not str:
+                    return None
+                said, text = name, value
+        if blocks.half or self._tags is not None:
+            return None
+        if blocks.kind == TEXT and said == "content":
+            self._payloads += 1
+            return TextChunk(text, blocks.index)
+        if blocks.kind == THINKING and said in _REASONING:
+            self._payloads += 1
+            return ThinkingChunk(text, "", "", None, "", blocks.index)
+        return None
+
+    def take(self, event: str, data: str, payload: Any) -> list[Chunk]:
+        """Return the chunks of a payload; see `QuickDecoder.take`."""
         out: list[Chunk] = []
+        if self._done:
+            return out
         if not self._payloads:
             self._calls.seed = data[:_SEED]
         self._payloads += 1
-        if len(data) < 16 and data.strip() == "[DONE]":
-            self._end(out)
-            return out
         try:
             if event == "error":
-                self._error(_error_payload(data), out)
-                return out
-            payload = parse_payload(NAME, data)
-            if type(payload) is not dict:
+                self._error(payload, out)
+            elif type(payload) is dict:
+                self._payload(payload, out)
+            else:
                 self._no_object(payload, out)
-                return out
-            self._payload(payload, out)
         except RecursionError:
             raise WireError(f"{NAME} payload is nested too deeply: {quote(data[:200])}") from None
         return out

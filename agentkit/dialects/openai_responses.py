@@ -15,6 +15,7 @@ from agentkit.chunks import (
     ErrorChunk,
     FinishChunk,
     FinishReason,
+    TextChunk,
     ThinkingChunk,
     ToolUseChunk,
     UsageChunk,
@@ -63,6 +64,36 @@ class ResponsesDecoder:
             if event != "error":
                 raise
             payload = data
+        return self.take(event, data, payload)
+
+    def piece(self, payload: Any) -> Chunk | None:
+        """Return the chunk of the next piece of an open item; see `QuickDecoder.piece`."""
+        kind, text, place = payload["type"], payload["delta"], payload["output_index"]
+        item = self._items.by_index[place]
+        if type(text) is not str or not text or item.joiner.half or type(place) is not int:
+            return None
+        chunk: Chunk
+        if kind == "response.output_text.delta" and item.kind == "message":
+            content = payload["content_index"]
+            part = item.parts[content, False]
+            if part.joiner.half or type(content) is not int:
+                return None
+            chunk = TextChunk(text, part.index)
+        elif kind == "response.reasoning_summary_text.delta" and item.kind == "reasoning":
+            number = payload["summary_index"]
+            if item.says != "summary" or not item.part == item.shown == number or type(number) is not int:
+                return None
+            chunk = ThinkingChunk(text, "", "", None, "", item.index, True, number)
+        elif kind == "response.function_call_arguments.delta" and item.kind == "function_call":
+            item.streamed = True
+            chunk = ToolUseChunk("", "", text, item.index)
+        else:
+            return None
+        self._last = kind
+        return chunk
+
+    def take(self, event: str, data: str, payload: Any) -> list[Chunk]:
+        """Return the chunks of a payload; see `QuickDecoder.take`."""
         if type(payload) is not dict:
             if type(payload) is str and event == "error":
                 return self._fail(payload)
@@ -118,9 +149,8 @@ class ResponsesDecoder:
         content = event.get("content_index")
         if type(content) is not int:
             content = item.content
-        part = item.parts.get((content, refusal)) or self._items.part(item, content, refusal=refusal)
-        if not text.isascii() or part.joiner.pending:
-            text = part.joiner.feed(text)
+        part = self._items.part(item, content, refusal=refusal)
+        text = part.joiner.feed(text)
         return [part.chunk(text)] if text else []
 
     def _refusal_delta(self, event: dict[str, Any]) -> list[Chunk]:

@@ -84,11 +84,12 @@ class Item:
 class Items:
     """The items of one answer, in the order in which they were first seen."""
 
-    __slots__ = ("_by_id", "_by_index", "_next", "_open", "all")
+    __slots__ = ("_by_id", "_next", "_open", "all", "by_index")
 
     def __init__(self) -> None:
         self.all: list[Item] = []
-        self._by_index: dict[int, Item] = {}
+        self.by_index: dict[int, Item] = {}
+        """By `output_index`; the latest that had it."""
         self._by_id: dict[str, Item] = {}
         self._open: dict[str, Item] = {}  # the item of each kind that began last and is not done
         self._next = 0
@@ -105,14 +106,14 @@ class Items:
         self.all.append(item)
         self._open[kind] = item
         if type(output_index) is int:
-            self._by_index[output_index] = item
+            self.by_index[output_index] = item
         if item.id:
             self._by_id[item.id] = item
         return item
 
     def added(self, kind: str, output_index: object, item_id: object) -> Item:
         """Return the item that the wire says begins now; deltas may have come before."""
-        item = self._by_index.get(output_index) if type(output_index) is int else None
+        item = self.by_index.get(output_index) if type(output_index) is int else None
         if item is None or item.added or item.done or item.kind != kind:
             item = self.begin(kind, output_index, item_id)
         item.added = True
@@ -122,7 +123,7 @@ class Items:
         """Return the item that an event is about; a server that never said that it begins is believed now."""
         output_index = event.get("output_index")
         if type(output_index) is int:
-            item = self._by_index.get(output_index)
+            item = self.by_index.get(output_index)
             if item is not None and item.kind == kind:
                 return item
         item_id = event.get("item_id")
@@ -137,7 +138,7 @@ class Items:
 
     def whole(self, kind: str, output_index: object, item_id: object) -> Item:
         """Return the item that the wire says is whole."""
-        item = self._by_index.get(output_index) if type(output_index) is int else None
+        item = self.by_index.get(output_index) if type(output_index) is int else None
         if item is None or item.kind != kind or item.done:
             item = self._by_id.get(item_id) if type(item_id) is str else None
             if item is None or item.kind != kind:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_way import LongWay
 
 from agentkit.accumulators import Response
 from agentkit.chunks import Chunk, UsageChunk
@@ -63,6 +64,55 @@ OLLAMA = [
     {"message": {"content": ""}, "done": True, "done_reason": "stop", "prompt_eval_count": 5, "eval_count": 3},
 ]  # fmt: skip
 STREAMS = {name: streams(name) for name in DIALECTS}
+
+
+def pieces_of(dialect: str) -> bytes:
+    """Return a stream of little else than pieces of open blocks, which decoders read in a short way."""
+    anthropic = [("text", "text"), ("thinking", "thinking"), ("input_json", "partial_json")]
+    place = {"output_index": 0, "content_index": 0, "summary_index": 0, "item_id": "i"}
+    kinds = {
+        "message": "output_text",
+        "reasoning": "reasoning_summary_text",
+        "function_call": "function_call_arguments",
+    }
+    usage = {"promptTokenCount": 3}
+    payloads: dict[str, list[Any]] = {
+        "anthropic-messages": [
+            {"type": "content_block_delta", "index": index, "delta": {"type": f"{kind}_delta", member: "hm ü"}}
+            for index, (kind, member) in enumerate(anthropic)
+        ],
+        "openai-chat": [
+            {"choices": [{"index": 0, "delta": {"content": None, member: "hm ü"}, "finish_reason": None}], "usage": None}
+            for member in ("reasoning_content", "content")
+        ],
+        "openai-responses": [
+            {"type": f"response.{kind}.delta", **place, "output_index": index, "delta": "hm ü"}
+            for index, kind in enumerate(kinds.values())
+        ],
+        "gemini": [
+            {"candidates": [{"content": {"parts": [{"text": "hm ü", "thought": thought}]}}], "usageMetadata": usage}
+            for thought in (True, False)
+        ],
+    }  # fmt: skip
+    starts: dict[str, list[Any]] = {
+        "anthropic-messages": [
+            {"type": "content_block_start", "index": index, "content_block": {"type": kind, "id": "c", "name": "f"}}
+            for index, kind in enumerate(("text", "thinking", "tool_use"))
+        ],
+        "openai-responses": [
+            {"type": "response.output_item.added", "output_index": index, "item": {"type": kind, "id": f"i{index}"}}
+            for index, kind in enumerate(kinds)
+        ],
+    }  # fmt: skip
+    many = [payload for payload in payloads.get(dialect, ()) for _ in range(4)]
+    return b"".join(
+        b"data: %b\n\n" % json.dumps(payload).encode() for payload in [*starts.get(dialect, ()), *many]
+    )
+
+
+for name in STREAMS:
+    if made := pieces_of(name):
+        STREAMS[name] += [made] * 5
 if "ollama" in STREAMS:
     STREAMS["ollama"].append(b"".join(b"data: %b\n" % json.dumps(line).encode() for line in OLLAMA))
 
@@ -130,8 +180,10 @@ def test_a_mutated_stream_is_read_or_refused_and_the_same_at_any_split(name: str
 
     chunks, fault = decode_body(dialect, target, [body])
     again, fault_again = decode_body(dialect, target, pieces(body, chance))
+    slowly, fault_slowly = decode_body(LongWay(dialect), target, [body])
 
     assert (again, str(fault_again)) == (chunks, str(fault))
+    assert (slowly, str(fault_slowly)) == (chunks, str(fault))
     assert fault is None or type(fault) is WireError
     check(chunks)
 

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_way import LongWay
 
 from agentkit.dialects.base import Target
 from agentkit.dialects.table import DIALECTS
-from agentkit.reading import read_stream
+from agentkit.reading import decode_body, read_stream
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -118,6 +119,13 @@ def test_any_split_reads_the_same(recording: tuple[Path, Json]) -> None:
 
     for pieces in splits(recording[0], entry, body):
         assert read(entry, pieces) == whole
+
+
+def test_the_short_way_gives_the_chunks_of_the_long_one(recording: tuple[Path, Json]) -> None:
+    entry, body, _ = load(recording)
+    dialect, target = DIALECTS[entry["dialect"]], Target(entry["provider"], entry["model"] or "")
+
+    assert decode_body(dialect, target, [body]) == decode_body(LongWay(dialect), target, [body])
 
 
 def splits(folder: Path, entry: Json, body: bytes) -> Iterator[list[bytes]]:
