@@ -132,7 +132,7 @@ async def run(snippet: Snippet) -> None:
 async def test_a_snippet_runs(snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(agentkit, "connect", StandIn)
-    monkeypatch.setattr("agentkit.options.connect", StandIn)
+    monkeypatch.setattr("agentkit.providers.connect", StandIn)
 
     await run(snippet)
 
