@@ -132,6 +132,7 @@ class Reader:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             assert b" 200 " in head[:20], head
+            self.counts["greeted"] += 1
             rest = b""
             while not until.is_set():
                 size = int(await reader.readline() or b"0", 16)
@@ -155,6 +156,7 @@ class Reader:
             url, compression=None, proxy=None, ping_interval=None, close_timeout=0.1
         ) as one:
             await one.send(json.dumps({"op": "sub", "rid": "1", "topic": topic, "after": self.cursor}))
+            self.counts["greeted"] += 1
             while not until.is_set():
                 frame: dict[str, Any] = json.loads(await one.recv())
                 if frame["op"] == "gap":
@@ -235,11 +237,12 @@ async def soak(server: Server, options: argparse.Namespace) -> bool:
     return not faults and not behind and bool(expected) and counts["finished"] == options.runs and flat
 
 
-async def idle(server: Server, count: int) -> None:
-    """Report what an idle reader costs."""
-    for kind in ("sse", "websocket"):
-        counts: Counter[str] = Counter()
-        until = asyncio.Event()
+async def idle(kind: str, count: int) -> None:
+    """Report what an idle reader costs a server that has had no others."""
+    server = Server()
+    counts: Counter[str] = Counter()
+    until = asyncio.Event()
+    try:
         warm = [Reader(server, f"i{n % THREADS}", kind, "calm", counts) for n in range(50)]
         tasks = [asyncio.create_task(reader.read(until)) for reader in warm]
         await asyncio.sleep(2)
@@ -250,14 +253,17 @@ async def idle(server: Server, count: int) -> None:
                 for n in range(start, min(start + 250, count))
             ]
             tasks += [asyncio.create_task(reader.read(until)) for reader in readers]
-            await asyncio.sleep(0.5)
+            async with asyncio.timeout(60):
+                while counts["greeted"] < len(tasks):  # noqa: ASYNC110 - it is looked at now and then
+                    await asyncio.sleep(0.1)
         await asyncio.sleep(2)
         used = (server.memory() - before) / count / KIB
         print(f"idle {kind:10} {used:5.1f} KiB a reader at {count} (goal {GOALS[kind]})", flush=True)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(2)
+    finally:
+        server.stop()
 
 
 def main() -> int:
@@ -277,11 +283,12 @@ def main() -> int:
         serve()
         return 0
     random.seed(1)
+    if options.idle:
+        for kind in GOALS:
+            asyncio.run(idle(kind, options.idle))
+        return 0
     server = Server()
     try:
-        if options.idle:
-            asyncio.run(idle(server, options.idle))
-            return 0
         return 0 if asyncio.run(soak(server, options)) else 1
     finally:
         server.stop()
