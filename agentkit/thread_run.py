@@ -256,30 +256,38 @@ class ThreadRun:
     async def _log_end(self, events: Sequence[Event]) -> None:
         """Bring the end into the log before it is told in process: a run that cannot do so has failed, and is told to have ended once.
 
-        Raises:
-            EngineError: the log failed under a good end.
-        """
-        log, emitter = self._emitters()
-        try:
-            await emitter.emit(self._topic, events)
-            await emitter.flush(self._topic)
-        except EngineError:
-            event = events[-1]
-            if not isinstance(event, RunFailed | RunCancelledEvent):
-                raise
-            await self._log_bad_end(log, event)
+        The agent's own emitter is asked first: where it refuses a good end, the log has none yet, and takes the bad one.
 
-    async def _log_bad_end(self, log: LogEmitter, event: Event) -> None:
-        """Try once more, past a writer that has given up: whoever reads the log later shall find an end."""
-        try:
-            await log.flush(self._topic)  # where only the agent's own emitter failed, the log has it
-        except EngineError:
-            fence = self._lease.fence if self._lease else None
+        Raises:
+            EngineError: the log, or the agent's own emitter, failed under a good end.
+        """
+        log, _ = self._emitters()
+        event, own = events[-1], self._listeners.emitter
+        is_bad = isinstance(event, RunFailed | RunCancelledEvent)
+        if own is not None:
+            guarded = TeeEmitter(own)
             try:
-                with anyio.fail_after(END_TIMEOUT):
-                    await self._engine.log.append(self._topic, draft_all(self._topic, [event]), fence=fence)
-            except (EngineError, TimeoutError):
-                logger.exception("the end of run %s is not in its log", self.run.id)
+                await guarded.emit(self._topic, events)
+                await guarded.flush(self._topic)
+            except EngineError:
+                if not is_bad:
+                    raise
+        try:
+            await log.emit(self._topic, events)
+            await log.flush(self._topic)
+        except EngineError:
+            if not is_bad:
+                raise
+            await self._log_bad_end(event)
+
+    async def _log_bad_end(self, event: Event) -> None:
+        """Try once more, past a writer that has given up: whoever reads the log later shall find an end."""
+        fence = self._lease.fence if self._lease else None
+        try:
+            with anyio.fail_after(END_TIMEOUT):
+                await self._engine.log.append(self._topic, draft_all(self._topic, [event]), fence=fence)
+        except (EngineError, TimeoutError):
+            logger.exception("the end of run %s is not in its log", self.run.id)
 
     async def _put_end(self, event: Event) -> None:
         """Keep how the run ended before anybody is told, so that who is told finds it."""
