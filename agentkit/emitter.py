@@ -160,15 +160,16 @@ class LogEmitter:
         writer = self._writers.get(topic)
         if writer is None:
             writer = self._writers[topic] = _Writer(self._log, topic, self._fence)
+        if self._is_instant:
+            if writer.error is None:
+                await writer.append(drafts)
+            self._failed(writer)
+            return
         if writer.error is None and writer.full(self._max_drafts, self._max_bytes):
             await writer.wait(lambda: not writer.full(self._max_drafts, self._max_bytes), self._emit_timeout)
         if self._failed(writer):
             return
-        if self._is_instant:
-            await writer.append(drafts)
-            self._failed(writer)
-        else:
-            writer.put(drafts)
+        writer.put(drafts)
 
     async def flush(self, topic: Topic) -> None:
         """See `Emitter.flush`."""

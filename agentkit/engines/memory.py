@@ -107,10 +107,13 @@ class MemoryLog:
         return tail
 
     def _trim(self, topic: Topic, tail: Tail) -> None:
+        oldest, now = tail.records[0], clock.time()
+        if self._retention.keeps(oldest.seq, oldest.time, head=tail.head, size=tail.size, now=now):
+            return
         protected = min(self._running[topic].values(), default=tail.head + 1)
         entries = ((record.seq, record.time, len(record.body)) for record in tail.records)
         first = self._retention.first_kept(
-            entries, head=tail.head, size=tail.size, protected=protected, now=clock.time()
+            entries, head=tail.head, size=tail.size, protected=protected, now=now
         )
         if first is not None:
             tail.trim(first)

@@ -37,3 +37,8 @@ class Retention:
             size -= length
             first = seq + 1
         return first
+
+    def keeps(self, seq: int, time: float, *, head: int, size: int, now: float) -> bool:
+        """Tell whether a log whose oldest record this is certainly stays as it is: nearly every append leaves one."""
+        is_small = head - seq < self.records and size <= min(self.bytes, self.running_bytes)
+        return is_small and time >= now - self.age
