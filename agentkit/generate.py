@@ -119,11 +119,13 @@ class ReasoningObserver:
 
     async def tell(self, events: Sequence[Event]) -> None:
         """Tell of the reasoning events among `events`, in order."""
+        if self._observer is None:
+            return
         for event in events:
-            if self._observer is None:
-                return
             if isinstance(event, Reasoning):
                 await self._tell(self._observer, event)
+            if self._observer is None:
+                return
 
     async def _tell(self, observer: OnReasoning, event: Reasoning) -> None:
         with anyio.move_on_after(OBSERVER_TIMEOUT) as scope:

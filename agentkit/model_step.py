@@ -96,30 +96,33 @@ class ModelStep:
         return self.events.close(clock.time())
 
     async def _take(self, items: Sequence[Chunk | Notice | Retry]) -> None:
+        """Fold and tell what one read brought: nearly always chunks and nothing else."""
         now = clock.time()
-        chunks: list[Chunk] = []
         out: list[Event] = []
+        chunks: list[Chunk] = []
+        add = self.response.add
         for item in items:
-            if isinstance(item, Notice):
-                out.append(RunNotice(self.run, self.number, now, item.code, item.message, item.data))
-            elif isinstance(item, Retry):
-                if self.events.blocks:  # its blocks would come twice under the same ids
-                    raise ModelStreamError(
-                        f"{self.origin.provider}: asked again after the answer had begun",
-                        provider=self.origin.provider,
-                        model=self.origin.model,
-                    )
-                out.append(
-                    StepRetrying(
-                        self.run, self.number, now, item.attempt, item.delay, item.code, item.message
-                    )
-                )
+            if isinstance(item, (Notice, Retry)):
+                out.append(self._told(item, now))
             else:
-                self.response.add(item)
+                add(item)
                 chunks.append(item)
-        out += self.events.map(chunks, now)
+        told = self.events.map(chunks, now)
         if out:
-            await self._publish(out)
+            await self._publish([*out, *told])
+        elif told.parts:
+            await self._publish(told)
+
+    def _told(self, item: Notice | Retry, now: float) -> Event:
+        if isinstance(item, Notice):
+            return RunNotice(self.run, self.number, now, item.code, item.message, item.data)
+        if self.events.blocks:  # its blocks would come twice under the same ids
+            raise ModelStreamError(
+                f"{self.origin.provider}: asked again after the answer had begun",
+                provider=self.origin.provider,
+                model=self.origin.model,
+            )
+        return StepRetrying(self.run, self.number, now, item.attempt, item.delay, item.code, item.message)
 
     def _check(self) -> None:
         """Raise what the stream itself said."""

@@ -13,6 +13,7 @@ from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
 from agentkit.content import valid_text
+from agentkit.deltas import Deltas, parts_of
 from agentkit.events import Event, Reasoning, ReasoningEvent, TextDelta, ToolCallDelta
 from agentkit.log import Draft, Topic
 
@@ -70,8 +71,11 @@ class Stencils:
         time = -1.0
         head = after = b""
         name = kind = block = ""
-        for event in events:
+        for event in parts_of(events):
             text: str | None = None
+            if isinstance(event, Deltas):
+                self._fill(topic, event, drafts, rest)
+                continue
             if type(event) is Reasoning:
                 said = event.event
                 if not said.data and said.kind in _TEXTS:
@@ -98,6 +102,25 @@ class Stencils:
             body = b"".join((head, quoted, after))
             drafts.append(Draft(name, kind, event.run, event.step, block, time, body))
         return drafts
+
+    def _fill(self, topic: Topic, deltas: Deltas, drafts: list[Draft], rest: Rest) -> None:
+        """Draft what stands for many deltas, none of which is made."""
+        run, step, block, time, provider = deltas.run, deltas.step, deltas.block, deltas.time, deltas.provider
+        key: tuple[object, ...] = (block, run, step)
+        if provider is not None:
+            key = (block, run, step, "delta", provider)
+        stencil = self._cut.get((topic, key)) or self._cut_out((topic, key), topic, deltas.event(0))
+        head = b"".join((stencil.before, self._stamp(time), stencil.between))
+        after, name, kind = stencil.after, stencil.type, stencil.kind
+        for at, text in enumerate(deltas.texts):
+            if len(text) > LONGEST:
+                drafts += rest(topic, deltas.event(at))
+                continue
+            try:
+                quoted = encode_basestring(text).encode()
+            except UnicodeEncodeError:  # half of a surrogate pair
+                quoted = encode_basestring(valid_text(text)).encode()
+            drafts.append(Draft(name, kind, run, step, block, time, b"".join((head, quoted, after))))
 
     def _stamp(self, time: float) -> bytes:
         """Render a time; what a second's times have in common is kept."""

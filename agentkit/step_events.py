@@ -20,6 +20,7 @@ from agentkit.chunks import (
     UsageChunk,
 )
 from agentkit.content import JsonValue
+from agentkit.deltas import Deltas, EventBatch, Part
 from agentkit.events import (
     Event,
     Image,
@@ -74,37 +75,45 @@ class StepEvents:
         """The ids of all blocks that watchers have seen, sorted."""
         return sorted(self._seen)
 
-    def map(self, chunks: Iterable[Chunk], time: float) -> list[Event]:
+    def map(self, chunks: Iterable[Chunk], time: float) -> EventBatch:
         """Return the events of `chunks`, in order.
 
         Nearly all chunks are pieces that their open block goes on with, hence the loop in one piece.
         """
-        out: list[Event] = []
-        run, step, provider, begun = self.run, self.step, self.provider, self._open.get
+        out: list[Part] = []
+        texts: list[str] = []
+        index, kind = -1, None
         for chunk in chunks:
+            text, at = "", -1
             if type(chunk) is TextChunk:
-                opened = begun((chunk.index, TextChunk))
-                if opened is not None and chunk.text:
-                    out.append(TextDelta(run, step, time, opened.id, chunk.text))
+                text, at = chunk.text, chunk.index
+            elif type(chunk) is ThinkingChunk and not (
+                chunk.signature or chunk.provider_state or chunk.summary
+            ):
+                text, at = chunk.thinking if chunk.part is None else "", chunk.index
+            if text:
+                if type(chunk) is kind and at == index:
+                    texts.append(text)
                     continue
-            elif type(chunk) is ThinkingChunk and chunk.thinking and not chunk.signature:
-                opened = begun((chunk.index, ThinkingChunk))
-                if opened is not None and not (chunk.provider_state or chunk.summary) and chunk.part is None:
-                    said = ReasoningEvent("delta", provider, chunk.thinking, {})
-                    out.append(Reasoning(run, step, time, opened.id, said))
+                opened = self._open.get((at, type(chunk)))
+                if opened is not None:
+                    index, kind, texts = at, type(chunk), [text]
+                    provider = self.provider if kind is ThinkingChunk else None
+                    out.append(Deltas(self.run, self.step, time, opened.id, provider, texts))
                     continue
+            kind = None
             self._take(chunk, out, time)
-        return out
+        return EventBatch(out)
 
     def close(self, time: float) -> list[Event]:
         """Return the events that close every open block, in the order in which they began."""
-        out: list[Event] = []
+        out: list[Part] = []
         for opened in self._open.values():
             self._finish(opened, out, time, whole=False)
         self._open.clear()
-        return out
+        return list(EventBatch(out))
 
-    def _take(self, chunk: Chunk, out: list[Event], time: float) -> None:
+    def _take(self, chunk: Chunk, out: list[Part], time: float) -> None:
         match chunk:
             case TextChunk():
                 opened = self._begin(chunk.index, TextChunk, out, time)
@@ -129,7 +138,7 @@ class StepEvents:
     def _id(self, index: int) -> str:
         return f"{self.run}.{self.step}.{index}"
 
-    def _begin(self, index: int, kind: type, out: list[Event], time: float) -> _Open:
+    def _begin(self, index: int, kind: type, out: list[Part], time: float) -> _Open:
         opened = self._open.get((index, kind))
         if opened is None:
             opened = self._open[index, kind] = _Open(kind, self._id(index))
@@ -143,7 +152,7 @@ class StepEvents:
                 out.append(RefusalStarted(self.run, self.step, time, opened.id))
         return opened
 
-    def _thinking(self, chunk: ThinkingChunk, out: list[Event], time: float) -> None:
+    def _thinking(self, chunk: ThinkingChunk, out: list[Part], time: float) -> None:
         block = self._id(chunk.index)
         late = block in self._seen and (chunk.index, ThinkingChunk) not in self._open
         if not (late and not chunk.thinking):
@@ -162,7 +171,7 @@ class StepEvents:
             event = ReasoningEvent("state", self.provider, None, data)
             out.append(Reasoning(self.run, self.step, time, block, event))
 
-    def _tool_use(self, chunk: ToolUseChunk, out: list[Event], time: float) -> None:
+    def _tool_use(self, chunk: ToolUseChunk, out: list[Part], time: float) -> None:
         fresh = (chunk.index, ToolUseChunk) not in self._open
         opened = self._begin(chunk.index, ToolUseChunk, out, time)
         opened.call = chunk.id or opened.call
@@ -173,13 +182,13 @@ class StepEvents:
             opened.pieces.append(chunk.input)
             out.append(ToolCallDelta(self.run, self.step, time, opened.id, opened.call, chunk.input))
 
-    def _end(self, index: int, out: list[Event], time: float) -> None:
+    def _end(self, index: int, out: list[Part], time: float) -> None:
         for kind in (TextChunk, ThinkingChunk, ToolUseChunk, RefusalChunk):
             opened = self._open.pop((index, kind), None)
             if opened is not None:
                 self._finish(opened, out, time, whole=True)
 
-    def _finish(self, opened: _Open, out: list[Event], time: float, *, whole: bool) -> None:
+    def _finish(self, opened: _Open, out: list[Part], time: float, *, whole: bool) -> None:
         if opened.kind is TextChunk:
             out.append(TextFinished(self.run, self.step, time, opened.id))
         elif opened.kind is ThinkingChunk:

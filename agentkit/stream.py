@@ -10,6 +10,7 @@ import anyio
 
 from agentkit.background import Work
 from agentkit.content import Usage
+from agentkit.deltas import Deltas, EventBatch, Part, parts_of
 from agentkit.errors import RunCancelled
 from agentkit.events import Event, TextDelta
 from agentkit.run_spec import RunResult
@@ -20,10 +21,11 @@ T = TypeVar("T")
 class EventBuffer:
     """The events of one run: appended by its owner, read by cursors."""
 
-    __slots__ = ("_changed", "_ended", "closed", "error", "events", "result")
+    __slots__ = ("_changed", "_ended", "closed", "error", "parts", "result")
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.parts: list[Part] = []
+        """What was told: events, and `Deltas` that stand for many."""
         self.closed = False
         self.result: RunResult | None = None
         self.error: BaseException | None = None
@@ -31,9 +33,14 @@ class EventBuffer:
         self._changed: anyio.Event | None = None
         self._ended: anyio.Event | None = None
 
+    @property
+    def events(self) -> list[Event]:
+        """All events, made anew."""
+        return list(EventBatch(self.parts))
+
     def extend(self, events: Sequence[Event]) -> None:
         """Add events and wake the readers."""
-        self.events.extend(events)
+        self.parts += parts_of(events)
         self._wake()
 
     def close(self, result: RunResult | None, error: BaseException | None) -> None:
@@ -179,11 +186,14 @@ class RunStream:
 class EventIterator:
     """A cursor over the events of a run. Leaving it early changes nothing for other iterators."""
 
-    __slots__ = ("_closed", "_next", "stream")
+    __slots__ = ("_at", "_closed", "_next", "stream")
 
     def __init__(self, stream: RunStream) -> None:
         self.stream = stream
         self._next = 0
+        """The part that comes next."""
+        self._at = 0
+        """Where in it, if it stands for many."""
         self._closed = False
 
     def __aiter__(self) -> Self:
@@ -200,16 +210,23 @@ class EventIterator:
             raise StopAsyncIteration
         self.stream.begin()
         buffer = self.stream._buffer
-        while self._next >= len(buffer.events):
+        while self._next >= len(buffer.parts):
             if buffer.closed:
                 self._closed = True
                 if buffer.error is not None:
                     raise buffer.error
                 raise StopAsyncIteration
             await buffer.wait()
-        event = buffer.events[self._next]
+        part = buffer.parts[self._next]
+        if isinstance(part, Deltas):
+            event = part.event(self._at)
+            self._at += 1
+            if self._at < len(part.texts):
+                return event
+            self._at = 0
+            part = event
         self._next += 1
-        return event
+        return part
 
 
 class TextIterator:

@@ -39,7 +39,8 @@ def agent_tool(
         parent = Parent(context.run, context.call)
 
         async def publish(events: Sequence[Event]) -> None:
-            for event in (events := redacted(spec.redact, events)):
+            events = list(redacted(spec.redact, events))  # a batch makes its events anew at each look
+            for event in events:
                 event.parent = event.parent or parent  # made for this run alone, a moment ago
             if isinstance(host, Run):
                 await host.publish(events)

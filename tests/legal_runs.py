@@ -146,8 +146,8 @@ def _answer(draw: st.DrawFn, run: str, step: int) -> tuple[list[Event], list[Too
     maker, response = StepEvents(run, step, "demo"), Response(ORIGIN)
     for chunk in made:
         response.add(chunk)
-    told = maker.map(made, 0) + maker.close(0)
-    ready = {event.call for event in told if event.type == "tool_call.ready"}  # type: ignore[union-attr]
+    told = [*maker.map(made, 0), *maker.close(0)]
+    ready = {event.call for event in told if event.type == "tool_call.ready"}
     return told, [call for call in runnable(response.message().tool_uses) if call.id in ready]
 
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.pure
 
 def map_all(chunks: list[Chunk]) -> list[Event]:
     step = StepEvents("r", 1, "p")
-    return step.map(chunks, 1.0) + step.close(2.0)
+    return [*step.map(chunks, 1.0), *step.close(2.0)]
 
 
 def test_thinking_is_a_block_with_reasoning_events_inside() -> None:

@@ -10,6 +10,7 @@ import pytest
 from agentkit import Agent
 from agentkit.chunks import BlockEndChunk, Chunk, FinishChunk, TextChunk
 from agentkit.content import Origin
+from agentkit.deltas import Deltas
 from agentkit.engines.memory import MemoryEngine
 from agentkit.log import EARLIEST, Topic
 from agentkit.model import ModelRequest
@@ -82,3 +83,19 @@ async def test_a_read_costs_the_wake_up_that_it_is(deltas: int, monkeypatch: pyt
 
     # The data comes, and the run goes on: no task of a log, none of who waits for the end.
     assert (many - few) // 100 == 2
+
+
+async def test_deltas_that_nobody_looks_at_become_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+    make = Deltas.event
+
+    def counted(deltas: Deltas, at: int) -> object:
+        nonlocal made
+        made += 1
+        return make(deltas, at)
+
+    monkeypatch.setattr(Deltas, "event", counted)
+
+    await callbacks(10, 100, monkeypatch)
+
+    assert made <= 10 + 1  # the last of each read is looked at, and the block's first

@@ -40,7 +40,7 @@ async def consume(shape: str, base: str, name: str) -> consuming.Sink:
             response.extend(items)  # type: ignore[arg-type]  # no notice comes here
             sink.count += len(items)
             if EVENTS:
-                events.map(items, 1.5e9)  # type: ignore[arg-type]
+                list(events.map(items, 1.5e9))  # type: ignore[arg-type]
     for block in response.blocks():
         match block:
             case TextBlock():
