@@ -113,23 +113,23 @@ class GeminiDecoder:
 
     def piece(self, payload: Any) -> Chunk | None:
         """Return the chunk of the next piece of the text or the thought that is being written; see `QuickDecoder.piece`."""
-        blocks, get = self._blocks, payload.get
         (candidate,) = payload["candidates"]
         (part,) = candidate["content"]["parts"]
         text = part["text"]
         if candidate.get("index") or candidate.get("finishReason"):
             return None
-        if get("error") or "promptFeedback" in payload:
+        if "error" in payload or "promptFeedback" in payload:
             return None
         if type(text) is not str or not text or part.get("thoughtSignature"):
             return None
         if "usageMetadata" in payload and payload["usageMetadata"] != self._usage:
             return None
+        blocks = self._blocks
         kind = THINKING if part.get("thought") is True else TEXT
         if blocks.kind != kind or blocks.half:
             return None
         self._last += 1
-        if type(response := get("responseId")) is str:
+        if type(response := payload.get("responseId")) is str:
             self._response = response
         if kind == TEXT:
             return TextChunk(text, blocks.index)

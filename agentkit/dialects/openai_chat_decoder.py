@@ -90,11 +90,10 @@ class ChatDecoder:
 
     def piece(self, payload: Any) -> Chunk | None:
         """Return the chunk of the next piece of the text or the reasoning that is being written; see `QuickDecoder.piece`."""
-        blocks, get = self._blocks, payload.get
         (choice,) = payload["choices"]
-        if choice["index"] != 0 or get("usage") or get("error") or "x_groq" in payload:
+        if "error" in payload or "x_groq" in payload or payload.get("usage"):
             return None
-        if choice.get("finish_reason") or choice.get("error") or "usage" in choice:
+        if choice["index"] != 0 or choice.get("finish_reason") or "error" in choice or "usage" in choice:
             return None
         said = text = ""
         for name, value in choice["delta"].items():
@@ -102,6 +101,7 @@ class ChatDecoder:
                 if said or type(value) is not str:
                     return None
                 said, text = name, value
+        blocks = self._blocks
         if blocks.half or self._tags is not None:
             return None
         if blocks.kind == TEXT and said == "content":
