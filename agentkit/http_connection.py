@@ -63,33 +63,6 @@ def make_buffer() -> memoryview:
 class Connection(asyncio.BufferedProtocol):
     """A connection. `begin`, `write`, `head`, `read`, then `release`; all from one task at a time."""
 
-    __slots__ = (
-        "_buffer",
-        "_deadline",
-        "_ended",
-        "_fault",
-        "_head",
-        "_headers",
-        "_is_blocked",
-        "_is_lost",
-        "_is_paused",
-        "_is_reusable",
-        "_is_sent",
-        "_loop",
-        "_on_lost",
-        "_overhead",
-        "_parser",
-        "_parts",
-        "_pending",
-        "_reason",
-        "_timer",
-        "_timer_at",
-        "_transport",
-        "_waiter",
-        "on_body",
-        "skips_body",
-    )
-
     def __init__(
         self, loop: asyncio.AbstractEventLoop, buffer: memoryview, on_lost: "Callable[[Connection], None]"
     ) -> None:
