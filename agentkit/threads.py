@@ -39,6 +39,8 @@ async def fork_thread(engine: Engine, source: Topic, target: Topic, count: int |
 END_TIMEOUT = 5.0
 """Seconds for runs that were stopped in the thread's queue to write down their end, before all is erased."""
 LOOK_EVERY = 0.02
+LAST_LOOKS = 5
+"""How often whoever watches runs that were stopped comes to its turn, before their log is gone."""
 CLAIM_TIMEOUT = 2.0
 """Seconds that a run which has the thread may need until it is known under its key: two calls of the engine."""
 
@@ -48,12 +50,15 @@ async def erase_thread(engine: Engine, topic: Topic) -> None:
     holder = await engine.leases.holder(topic)
     records = await engine.threads.runs(topic)
     waiting = [record.run for record in records if record.status == "queued"]
-    for run in dict.fromkeys([*waiting, *([] if holder is None else [holder])]):
+    stopped = dict.fromkeys([*waiting, *([] if holder is None else [holder])])
+    for run in stopped:
         await engine.control.send(topic, run, Signal("cancel", {"reason": "the thread was deleted"}))
     lease = await engine.leases.acquire(topic, new_id("delete"), wait=True)
     try:
         with anyio.move_on_after(END_TIMEOUT):
             await _until_ended(engine, topic, waiting)
+        for _ in range(LAST_LOOKS if stopped else 0):  # or it would see them stop by the log's end only
+            await anyio.sleep(LOOK_EVERY / LAST_LOOKS)
         await engine.threads.delete(topic)
         await engine.log.delete(topic)
     finally:

@@ -193,7 +193,9 @@ def process(*arguments: str, env: dict[str, str] | None = None) -> Iterator[Proc
 
 def main() -> None:
     """Serve the agents above, and print the address. Polite clients on a busy machine get their time."""
-    settings = QUICK.model_copy(update={"head_timeout": 20.0, "body_timeout": 20.0, "ping_timeout": 20.0})
+    patient = dict.fromkeys(("head_timeout", "body_timeout", "ping_timeout"), 50.0)
+    drain = float(os.environ.get("DRAIN", QUICK.drain_timeout))
+    settings = QUICK.model_copy(update={**patient, "drain_timeout": drain})
     listener = listen("127.0.0.1", 0, settings)
     print(f"at http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     engine = os.environ.get("AGENTKIT_ENGINE")

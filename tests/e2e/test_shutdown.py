@@ -144,15 +144,16 @@ async def _rest(socket: websockets.ClientConnection) -> AsyncIterator[str | byte
             yield await socket.recv()
 
 
-async def test_a_run_that_ends_in_time_ends_well(server: Process) -> None:
-    path = f"{url(server)}/v1/agents/quick/threads/t1"
-    run = await start_run(url(server), "quick", "t1")
-    follower = Follower(f"{path}/events?run={run}&after=earliest")
-    following = asyncio.create_task(follower.follow(until="nothing"))
-    await asyncio.to_thread(until, lambda: "text.delta" in follower.named)
+async def test_a_run_that_ends_in_time_ends_well() -> None:
+    with process(env={"DRAIN": "20"}) as server:
+        path = f"{url(server)}/v1/agents/quick/threads/t1"
+        run = await start_run(url(server), "quick", "t1")
+        follower = Follower(f"{path}/events?run={run}&after=earliest")
+        following = asyncio.create_task(follower.follow(until="nothing"))
+        await asyncio.to_thread(until, lambda: "text.delta" in follower.named)
 
-    await asyncio.to_thread(server.end)
-    await asyncio.wait_for(following, 5)
+        await asyncio.to_thread(server.end)
+        await asyncio.wait_for(following, 20)
 
     assert [event["type"] for event in follower.events[-2:]] == ["run.finished", "stream.end"]
 
