@@ -78,7 +78,7 @@ class Exchange:
     async def __aexit__(self, *exc: object) -> None:
         assert self._task is not None
         self.leave()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await asyncio.wait([self._task])
         if exc[0] is None:
             await self._task
@@ -142,7 +142,7 @@ class Exchange:
 
     async def _until(self, condition: Any) -> None:
         assert self._task is not None
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not condition():
                 assert not self._task.done(), f"the application ended; {self.status} {self.body!r}"
                 self._changed.clear()
@@ -181,9 +181,9 @@ async def lifespan(app: App) -> AsyncIterator[list[Message]]:
         started.set()
 
     task = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await started.wait()
     yield said
     stopping.set()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await task

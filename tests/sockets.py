@@ -118,14 +118,14 @@ class Client:
 
     async def expect(self, count: int) -> list[Any]:
         """Return all frames that came, once there are `count` of them."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await self.peer.until(lambda: len(self.peer.frames) >= count)
         frames: list[Any] = self.peer.frames
         return frames
 
     async def closed(self) -> int | None:
         """Return the close code once the server's side is over."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await self.task
         codes = [one["code"] for one in self.peer.messages if one["type"] == "websocket.close"]
         return codes[0] if codes else None

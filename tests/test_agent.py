@@ -43,7 +43,7 @@ async def test_chat_and_stream_give_visible_text_only() -> None:
         Say("world"),
     ]
     agent = Agent("a", model=ScriptedModel(script, script))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await agent.chat("hi") == "Hello world"
         pieces = [piece async for piece in agent.stream("hi")]
 
@@ -55,7 +55,7 @@ async def test_a_reasoning_event_reaches_callback_emitter_and_log() -> None:
     emitter = RecordingEmitter()
     model = ScriptedModel([Think("hm", signature="sig"), Say("a")])
     agent = Agent("a", model=model, on_reasoning_event=heard.append, emitter=emitter)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("hi")
 
     expected = [
@@ -69,7 +69,7 @@ async def test_a_reasoning_event_reaches_callback_emitter_and_log() -> None:
 
 async def test_signatures_stay_out_of_the_log_and_in_the_thread() -> None:
     agent = Agent("a", model=ScriptedModel([Think("hm", signature="s3cret"), Say("a")]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("hi")
 
     page = await agent.engine.log.read(Topic("", "a", "main"), EARLIEST, 100)
@@ -79,7 +79,7 @@ async def test_signatures_stay_out_of_the_log_and_in_the_thread() -> None:
 
 async def test_the_order_of_a_run_in_the_log() -> None:
     agent = Agent("a", model=ScriptedModel([Think("hm"), Say("a")]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("hi")
 
     assert await logged(agent) == [
@@ -99,7 +99,7 @@ async def test_the_order_of_a_run_in_the_log() -> None:
 async def test_a_thread_remembers_and_threads_do_not_mix() -> None:
     model = ScriptedModel("one", "two", "three")
     agent = Agent("a", model=model, system="be kind")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("first")
         await agent.chat("second")
         await agent.chat("other", thread="t2")
@@ -112,7 +112,7 @@ async def test_a_thread_remembers_and_threads_do_not_mix() -> None:
 
 async def test_a_refusal_is_told_apart() -> None:
     agent = Agent("a", model=ScriptedModel([Refuse("I will not.")], [Refuse("No.")]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await agent.chat("hi") == ""
         result = await agent.run("hi")
 
@@ -121,7 +121,7 @@ async def test_a_refusal_is_told_apart() -> None:
 
 async def test_a_broken_stream_raises_and_keeps_what_came() -> None:
     agent = Agent("a", model=ScriptedModel([Say("half"), Fail("overloaded", retryable=True)]))
-    with anyio.fail_after(5), pytest.raises(ModelStreamError, match="overloaded") as caught:
+    with anyio.fail_after(20), pytest.raises(ModelStreamError, match="overloaded") as caught:
         await agent.chat("hi")
 
     assert (caught.value.retryable, caught.value.partial.text) == (True, "half")
@@ -142,7 +142,7 @@ async def test_a_broken_stream_raises_and_keeps_what_came() -> None:
 async def test_an_event_stream_gives_one_terminal_event_and_then_raises() -> None:
     agent = Agent("a", model=ScriptedModel([Say("half"), Fail("no")]))
     types: list[str] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("hi")
         with pytest.raises(ModelStreamError):
             async for event in handle.event_stream:
@@ -159,14 +159,14 @@ async def test_a_cancelled_caller_cancels_the_run() -> None:
 
     assert scope.cancelled_caught
     assert (await logged(agent))[-1] == "run.cancelled"
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await agent.chat("go on") == "again"
     assert [m.text for m in await agent.messages()] == ["hi", "half", "go on", "again"]
 
 
 async def test_closing_a_stream_stops_its_run() -> None:
     agent = Agent("a", model=ScriptedModel([Say("half"), Wait(60)]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         stream = agent.stream("hi")
         assert await stream.__anext__() == "half"
         await stream.aclose()
@@ -176,7 +176,7 @@ async def test_closing_a_stream_stops_its_run() -> None:
 
 async def test_dropping_a_stream_stops_its_run() -> None:
     agent = Agent("a", model=ScriptedModel([Say("half"), Wait(60)]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         stream = agent.stream("hi")
         assert await stream.__anext__() == "half"
         del stream
@@ -189,7 +189,7 @@ async def test_dropping_a_stream_stops_its_run() -> None:
 async def test_a_started_run_goes_on_without_watchers() -> None:
     gate = anyio.Event()
     agent = Agent("a", model=ScriptedModel([Say("half"), Wait(event=gate), Say(" and half")]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with agent:
             handle = await agent.start("hi")
             run = handle.id
@@ -205,7 +205,7 @@ async def test_a_started_run_goes_on_without_watchers() -> None:
 async def test_a_consumer_that_leaves_changes_nothing_for_the_others() -> None:
     gate = anyio.Event()
     agent = Agent("a", model=ScriptedModel([Say("one"), Wait(event=gate), Say("two")]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("hi")
         async with handle.event_stream as first:
             async for event in first:
@@ -217,7 +217,7 @@ async def test_a_consumer_that_leaves_changes_nothing_for_the_others() -> None:
 
 async def test_cancel_ends_a_run_once_with_its_reason() -> None:
     agent = Agent("a", model=ScriptedModel([Say("half"), Wait(60)]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("hi")
         async for event in handle.event_stream:
             if isinstance(event, TextDelta):
@@ -237,7 +237,7 @@ async def test_cancel_ends_a_run_once_with_its_reason() -> None:
 async def test_a_busy_thread_queues_in_order() -> None:
     gate = anyio.Event()
     agent = Agent("a", model=ScriptedModel([Say("1"), Wait(event=gate)], "2", "3"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         runs = [await agent.start(f"m{n}") for n in range(3)]
         await anyio.wait_all_tasks_blocked()
         assert [record.status for record in await agent.runs()] == ["running", "queued", "queued"]
@@ -250,7 +250,7 @@ async def test_a_busy_thread_queues_in_order() -> None:
 
 async def test_a_busy_thread_may_reject_or_interrupt() -> None:
     agent = Agent("a", model=ScriptedModel([Say("1"), Wait(60)], "2"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await agent.start("m0")
         async for event in first.event_stream:
             if isinstance(event, TextDelta):
@@ -269,7 +269,7 @@ async def test_a_busy_thread_may_reject_or_interrupt() -> None:
 async def test_a_run_cancelled_in_the_queue_ends_once_and_leaves_the_queue() -> None:
     gate = anyio.Event()
     agent = Agent("a", model=ScriptedModel([Say("1"), Wait(event=gate)], "3"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first, second, third = [await agent.start(f"m{n}") for n in range(3)]
         await anyio.wait_all_tasks_blocked()
         second.cancel("changed my mind")
@@ -292,7 +292,7 @@ async def test_what_observers_raise_is_logged_and_changes_nothing(caplog: pytest
     agent = Agent(
         "a", model=ScriptedModel([Think("t"), Say("ok")]), on_reasoning_event=observe, emitter=Broken()
     )
-    with caplog.at_level(logging.ERROR, "agentkit"), anyio.fail_after(5):
+    with caplog.at_level(logging.ERROR, "agentkit"), anyio.fail_after(20):
         assert await agent.chat("hi") == "ok"
 
     assert "on_reasoning_event failed" in caplog.text
@@ -308,7 +308,7 @@ async def test_a_log_that_fails_fails_the_run_and_tells_in_process() -> None:
     engine.log.append = append  # type: ignore[method-assign]  # a fault on purpose
     agent = Agent("a", model=ScriptedModel("x"), engine=engine)
     types = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("hi")
         with pytest.raises(EngineError, match="disk full"):
             async for event in handle.event_stream:
@@ -322,7 +322,7 @@ async def test_a_log_that_fails_fails_the_run_and_tells_in_process() -> None:
 
 async def test_emit_publishes_an_application_event_between_runs() -> None:
     agent = Agent("a", model=ScriptedModel("x"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await agent.emit("app.note", {"n": 1})
         await agent.chat("hi")
 
@@ -360,7 +360,7 @@ async def test_names_that_do_not_fit_a_path_are_refused(name: str) -> None:
 async def test_options_of_a_call_go_before_those_of_the_agent() -> None:
     model = ScriptedModel("1", "2", "3")
     agent = Agent("a", model=model, reasoning={"budget": 1024}, max_tokens=10)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("x")
         await agent.chat("x", reasoning={"effort": "high"}, max_tokens=20)
         await agent.run("x")
@@ -388,7 +388,7 @@ def test_impossible_options_are_refused_at_once() -> None:
 
 async def test_a_thread_can_be_forked_described_and_deleted() -> None:
     agent = Agent("a", model=ScriptedModel("1", "2"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("x")
         await agent.fork("copy", count=1)
         await agent.describe_thread(thread="copy", title="A copy", metadata={"k": 1})
@@ -406,7 +406,7 @@ async def test_a_thread_can_be_forked_described_and_deleted() -> None:
 
 async def test_leaving_the_agent_joins_its_runs_and_an_error_stops_them() -> None:
     agent = Agent("a", model=ScriptedModel([Say("x"), Wait(60)]))
-    with anyio.fail_after(5), pytest.raises(ValueError, match="mine"):
+    with anyio.fail_after(20), pytest.raises(ValueError, match="mine"):
         async with agent:
             await agent.start("hi")
             await anyio.wait_all_tasks_blocked()
@@ -417,7 +417,7 @@ async def test_leaving_the_agent_joins_its_runs_and_an_error_stops_them() -> Non
 
 async def test_blocks_are_an_input_too() -> None:
     model = ScriptedModel("x")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await Agent("a", model=model).chat([TextBlock("look"), TextBlock("here")])
 
     assert model.requests[0].messages == [Message.user([TextBlock("look"), TextBlock("here")])]
@@ -426,7 +426,7 @@ async def test_blocks_are_an_input_too() -> None:
 async def test_the_thread_keeps_thinking_with_its_origin() -> None:
     model = ScriptedModel([Think("hm", signature="s", state='{"a":1}')])
     agent = Agent("a", model=model)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("x")
 
     assert (await agent.messages())[1].content == (
@@ -437,7 +437,7 @@ async def test_the_thread_keeps_thinking_with_its_origin() -> None:
 async def test_one_agent_serves_many_threads_at_once() -> None:
     model = ScriptedModel(*["x"] * 50)
     agent = Agent("a", model=model)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for number in range(50):
                 group.start_soon(partial(agent.chat, "hi", thread=f"t{number}"))
@@ -453,7 +453,7 @@ async def test_a_cancelled_tool_leaves_a_thread_that_can_be_sent() -> None:
 
     model = ScriptedModel([Call("forever", id="c1")], "after")
     agent = Agent("a", model=model, tools=[forever])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         async for event in handle.event_stream:
             if event.type == "tool_execution.started":

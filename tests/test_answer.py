@@ -40,7 +40,7 @@ async def test_all_chunks_of_one_read_come_in_one_list() -> None:
     with ProviderServer(
         [head(), chunk(data("text first")), gate, many + chunk(data("finish")) + END]
     ) as server:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with client(server.url).stream(REQUEST) as answer:
                 first = await answer.next()
                 gate.open()
@@ -62,7 +62,7 @@ async def test_chunks_are_given_before_the_next_ones_are_sent() -> None:
     for number, gate in enumerate(gates):
         steps += [chunk(data(f"text {number}a")) + chunk(data(f"text {number}b")), gate]
     with ProviderServer([*steps, chunk(data("finish")), END]) as server:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with client(server.url).stream(REQUEST) as answer:
                 for number, gate in enumerate(gates):
                     got: list[object] = []
@@ -130,7 +130,7 @@ async def test_a_transient_status_is_asked_again_and_told(status: int) -> None:
 
 
 async def test_a_retry_is_told_before_its_wait() -> None:
-    with ProviderServer(answer(503, ""), GOOD) as server, anyio.fail_after(5):
+    with ProviderServer(answer(503, ""), GOOD) as server, anyio.fail_after(20):
         async with client(server.url, retry=RetryPolicy(1, 600, 600)).stream(REQUEST) as answer_:
             (retry,) = await answer_.next()
             with anyio.move_on_after(0.05) as waiting:
@@ -154,7 +154,7 @@ async def test_a_retry_is_told_before_its_wait() -> None:
     ],
 )
 async def test_the_wait_that_the_provider_asks_for_is_kept_within_bounds(value: str, delay: float) -> None:
-    with ProviderServer(answer(429, "", retry_after=value), GOOD) as server, anyio.fail_after(5):
+    with ProviderServer(answer(429, "", retry_after=value), GOOD) as server, anyio.fail_after(20):
         async with client(server.url, retry=RetryPolicy(1, 0, 0.01)).stream(REQUEST) as answer_:
             first = await answer_.next()
             second = await answer_.next()

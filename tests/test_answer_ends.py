@@ -44,7 +44,7 @@ def anyio_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 async def test_a_break_after_chunks_becomes_an_error_behind_all_that_came(end: Step) -> None:
     gate = Gate()
     script: Script = [head(), chunk(data("text Hello", "later held")) + chunk(b"data: text ha"), gate, end]
-    with ProviderServer(script) as server, anyio.fail_after(5):
+    with ProviderServer(script) as server, anyio.fail_after(20):
         async with client(server.url, retry=AGAIN).stream(REQUEST) as answer_:
             first = await answer_.next()
             gate.open()
@@ -152,7 +152,7 @@ async def test_leaving_closes_the_connection_at_once(burst: int) -> None:
     with ProviderServer(
         [head(), chunk(data("text 0")), gate, chunk(data("text 1")) * burst, STALL]
     ) as server:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with client(server.url).stream(REQUEST) as answer_:
                 await answer_.next()
                 gate.open()
@@ -162,7 +162,7 @@ async def test_leaving_closes_the_connection_at_once(burst: int) -> None:
 
 
 async def test_leaving_in_a_cancelled_scope_closes_too() -> None:
-    with ProviderServer([head(), chunk(data("text 0")), STALL]) as server, anyio.fail_after(5):
+    with ProviderServer([head(), chunk(data("text 0")), STALL]) as server, anyio.fail_after(20):
         with anyio.CancelScope() as scope:
             async with client(server.url).stream(REQUEST) as answer_:
                 await answer_.next()
@@ -199,7 +199,7 @@ async def test_leaving_in_a_cancelled_scope_waits_for_the_closing() -> None:
 
 
 async def test_leaving_without_reading_closes_too() -> None:
-    with ProviderServer([head(), chunk(data("overloaded x")), STALL]) as server, anyio.fail_after(5):
+    with ProviderServer([head(), chunk(data("overloaded x")), STALL]) as server, anyio.fail_after(20):
         async with client(server.url, retry=RetryPolicy(1, 600, 600)).stream(REQUEST) as answer_:
             assert [type(item) for item in await answer_.next()] == [Retry]
             await server.peer_left()
@@ -215,7 +215,7 @@ async def test_leaving_without_reading_closes_too() -> None:
     ],
 )
 async def test_cancelling_closes_the_connection_at_once(script: Script) -> None:
-    with ProviderServer(script) as server, anyio.fail_after(5):
+    with ProviderServer(script) as server, anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(collect, client(server.url))
             await server.asked()

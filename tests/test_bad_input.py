@@ -107,7 +107,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def fail(provider: str, script: Script) -> ModelError:
     """Ask the provider, which answers so, and return the error."""
-    with ProviderServer(script) as server, anyio.fail_after(5):
+    with ProviderServer(script) as server, anyio.fail_after(20):
         model = connect(f"{provider}:demo", base_url=server.url, retry=NO_RETRY)
         with pytest.raises(ModelError) as raised:
             await generate_text(model=model, prompt="go")
@@ -194,7 +194,7 @@ STOPPED = {
 
 @pytest.mark.parametrize("provider", STOPPED)
 async def test_a_safety_stop_keeps_what_came_and_is_told_by_the_finish(provider: str) -> None:
-    with ProviderServer(STOPPED[provider]) as server, anyio.fail_after(5):
+    with ProviderServer(STOPPED[provider]) as server, anyio.fail_after(20):
         result = await generate_text(
             model=connect(f"{provider}:demo", base_url=server.url, retry=NO_RETRY), prompt="go"
         )

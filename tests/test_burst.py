@@ -157,9 +157,9 @@ async def test_scopes_of_the_caller_may_end_while_a_step_is_held() -> None:
     network = Network(b"ab", b"c")
     reader = BurstReader(letters(network), network)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await reader.next()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         rest = [await reader.next(), await reader.next()]
 
     assert (first, rest) == (b"ab", [b"c", b""])

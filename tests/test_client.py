@@ -312,7 +312,7 @@ async def test_a_trusted_certificate_carries_a_stream(tls: ssl.SSLContext, certi
     with ProviderServer(GOOD, [head(), chunk(data("text a")), STALL], tls=tls) as server:
         model = client(server.url, transport=transport)
         first = await collect(model)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with model.stream(REQUEST) as answer_:
                 second = await answer_.next()
             await server.peer_left()

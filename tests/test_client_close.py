@@ -47,7 +47,7 @@ async def test_an_answer_that_is_being_made_goes_on_to_its_end() -> None:
     whole = stream(data("text Hello", "finish end"))
     with ProviderServer([*whole[:1], gate, *whole[1:]]) as server:
         model = client(server.url)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with model.stream(REQUEST) as answer, anyio.create_task_group() as group:
                 got: list[object] = []
 

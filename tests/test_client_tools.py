@@ -38,7 +38,7 @@ async def test_a_run_ends_well_where_a_client_tool_is_called() -> None:
     model = ScriptedModel(
         [Think("where?", signature="s"), Say("Let me see. "), Call("locate", {"city": "Oslo"}, id="c1")]
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", client_tools=[locate])
 
     assert (result.termination, result.finish, result.text) == ("client_tools", "tool_calls", "Let me see. ")
@@ -53,7 +53,7 @@ async def test_a_run_ends_well_where_a_client_tool_is_called() -> None:
 async def test_the_next_run_of_the_thread_begins_with_the_results() -> None:
     model = ScriptedModel([Call("locate", {"city": "Oslo"}, id="c1")], "At 59.9 north.")
     agent = Agent("a", model=model, tools=[locate])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await agent.run("Where is Oslo?")
         second = await agent.run([answer("c1", "59.9 N")])
 
@@ -76,7 +76,7 @@ async def test_own_calls_of_the_same_step_are_run_and_keep_their_place() -> None
     )
     emitter = RecordingEmitter()
     agent = Agent("a", model=model, tools=[add], emitter=emitter)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await agent.run("go", client_tools=[locate])
         await agent.run([answer("c3", "south"), answer("c1", "north")], client_tools=[locate])
 
@@ -101,7 +101,7 @@ async def test_own_calls_of_the_same_step_are_run_and_keep_their_place() -> None
 async def test_watchers_learn_which_tools_are_the_callers() -> None:
     emitter = RecordingEmitter()
     agent = Agent("a", model=ScriptedModel("1", "2"), tools=[add], emitter=emitter)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.run("go", client_tools=[locate])
         await agent.run("go")
 
@@ -114,7 +114,7 @@ async def test_a_user_may_say_something_beside_the_results_or_instead_of_them() 
         [Call("locate", {"city": "Oslo"}, id="c1")], [Call("locate", {"city": "Oslo"}, id="c2")], "ok"
     )
     agent = Agent("a", model=model, tools=[locate])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.run("go")
         await agent.run([answer("c1", "north"), TextBlock("and now?")])
         await agent.run("never mind")
@@ -129,7 +129,7 @@ async def test_a_user_may_say_something_beside_the_results_or_instead_of_them() 
 
 async def test_a_call_that_cannot_be_read_is_told_to_the_model_and_not_to_the_caller() -> None:
     model = ScriptedModel([Call("locate", "{broken", id="c1")], "sorry")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", client_tools=[locate])
 
     assert (result.text, result.open_calls) == ("sorry", ())
@@ -138,7 +138,7 @@ async def test_a_call_that_cannot_be_read_is_told_to_the_model_and_not_to_the_ca
 
 async def test_a_choice_holds_for_the_first_step_only() -> None:
     model = ScriptedModel([Call("add", {"a": 1, "b": 1})], "2")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(model=model, prompt="go", tools=[add], tool_choice="required", stop=["END"])
 
     assert [request.tool_choice for request in model.requests] == ["required", "auto"]
@@ -147,7 +147,7 @@ async def test_a_choice_holds_for_the_first_step_only() -> None:
 
 async def test_an_output_of_any_schema_goes_to_the_model() -> None:
     model = ScriptedModel("{}")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", output_type=Output(SCHEMA, str))
 
     assert model.requests[0].output_schema == SCHEMA
@@ -187,7 +187,7 @@ async def test_a_whole_history_may_begin_a_thread() -> None:
         Message.assistant("one"),
         Message.user("and now?"),
     ]
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await agent.run(said, thread="fresh")
 
     assert result.text == "three"
@@ -199,7 +199,7 @@ async def test_an_agent_that_is_a_tool_offers_none_to_its_model() -> None:
     inner = ScriptedModel("inside")
     helper = Agent("helper", model=inner, tools=[locate, add], description="Helps.").as_tool()
     model = ScriptedModel([Call("helper", {"message": "?"})], "outside")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", tools=[helper])
 
     assert result.text == "outside"

@@ -73,7 +73,7 @@ async def test_a_long_thread_is_sent_in_whole_turns_and_kept_whole() -> None:
     script: list[Step] = [[Call("work")], "done"]
     model = ScriptedModel(*script * 4)
     agent = Agent("a", model=model, tools=[work], compact=keep_turns(2))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         for word in ("one", "two", "three", "four"):
             await agent.chat(word)
 

@@ -76,7 +76,7 @@ async def test_cursors_of_a_run_see_every_delta_of_a_read() -> None:
     stream = RunStream(start, detached=True)
     stream.begin()
     seen: list[Event] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
 
             async def read() -> None:

@@ -45,7 +45,7 @@ class GatedLog(MemoryLog):
 async def test_one_writer_appends_all_that_has_gathered() -> None:
     log = GatedLog()
     emitter = LogEmitter(log)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await emitter.emit(TOPIC, [delta("0")])
         await anyio.wait_all_tasks_blocked()
         for number in range(1, 10):
@@ -87,7 +87,7 @@ async def test_what_overrides_an_instant_append_is_not_taken_for_one() -> None:
 async def test_emit_does_not_wait_for_the_log_while_there_is_room() -> None:
     log = GatedLog()
     emitter = LogEmitter(log, max_drafts=3)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await emitter.emit(TOPIC, [delta("1"), delta("2"), delta("3")])
         await anyio.wait_all_tasks_blocked()
         assert log.batches == [3]
@@ -99,14 +99,14 @@ async def test_a_full_buffer_waits_for_room_and_nothing_is_lost() -> None:
     log = GatedLog()
     emitter = LogEmitter(log, max_drafts=2)
     async with anyio.create_task_group() as group:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await emitter.emit(TOPIC, [delta("1")])
             await anyio.wait_all_tasks_blocked()
             await emitter.emit(TOPIC, [delta("2"), delta("3")])
             group.start_soon(emitter.emit, TOPIC, [delta("4")])
             await anyio.wait_all_tasks_blocked()
             log.gate.set()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await emitter.flush(TOPIC)
 
     assert (await log.read(TOPIC, EARLIEST, 100)).head == 4
@@ -116,7 +116,7 @@ async def test_a_full_buffer_waits_for_room_and_nothing_is_lost() -> None:
 async def test_a_log_that_takes_nothing_fails_the_run_in_time(bound: dict[str, int]) -> None:
     log = GatedLog()
     emitter = LogEmitter(log, emit_timeout=0.05, **bound)  # type: ignore[arg-type]  # one of two ints
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await emitter.emit(TOPIC, [delta("1")])
         await anyio.wait_all_tasks_blocked()
         await emitter.emit(TOPIC, [delta("2")])
@@ -133,7 +133,7 @@ async def test_a_failed_append_is_raised_by_the_flush_and_ever_after() -> None:
     log.failure = AppendRejected("lost")
     log.gate.set()
     emitter = LogEmitter(log)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await emitter.emit(TOPIC, [delta("1")])
         for _ in range(2):
             with pytest.raises(AppendRejected):
@@ -145,7 +145,7 @@ async def test_live_only_goes_on_and_tells_it_once(caplog: pytest.LogCaptureFixt
     log.failure = EngineError("disk full")
     log.gate.set()
     emitter = LogEmitter(log, on_log_failure="live_only")
-    with caplog.at_level(logging.ERROR, "agentkit"), anyio.fail_after(5):
+    with caplog.at_level(logging.ERROR, "agentkit"), anyio.fail_after(20):
         for text in "abc":
             await emitter.emit(TOPIC, [delta(text)])
             await emitter.flush(TOPIC)
@@ -159,7 +159,7 @@ async def test_topics_do_not_wait_for_each_other() -> None:
     log = GatedLog()
     slow, other = TOPIC, Topic("", "a", "other")
     emitter = LogEmitter(log)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await emitter.emit(slow, [delta("1")])
         await emitter.emit(other, [delta("2")])
         await anyio.wait_all_tasks_blocked()

@@ -416,7 +416,7 @@ async def test_an_ending(name: str) -> None:
     agent = Agent("a", model=model, engine=engine, **ending.setting(gate))
 
     async with nothing_left_behind():
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             run = await agent.start("go")
             if ending.act is not None:
                 await ending.act(run, gate)
@@ -439,7 +439,7 @@ async def test_an_ending(name: str) -> None:
 
         plain = Agent("a", model=model, engine=engine)
         if ending.again:
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 assert await plain.chat("and now?") == ending.again
         else:
             model = ScriptedModel("again")
@@ -489,7 +489,7 @@ async def check_left(agent: Agent) -> None:
 async def text_came(agent: Agent) -> None:
     """Wait until the model has spoken, as the thread's log tells."""
     tail = await agent.engine.log.tail(TOPIC)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while all(r.type != "text.delta" for r in tail.records):  # noqa: ASYNC110 - simpler than its wake callbacks
             await anyio.sleep(0.001)
 
@@ -507,7 +507,7 @@ async def test_a_callers_scope_ends_the_run(face: str) -> None:
             await (agent.run("go") if face == "run" else agent.chat("go"))
 
     async with nothing_left_behind():
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 group.start_soon(ask)
                 await text_came(agent)
@@ -559,7 +559,7 @@ async def test_joining_with_cancel_ends_what_is_going_on_and_what_waits() -> Non
     engine = MemoryEngine()
     agent = Agent("a", model=ScriptedModel([Say("half"), FOREVER], "again"), engine=engine)
     async with nothing_left_behind():
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             runs = [await agent.start("go"), await agent.start("wait")]
             await seen(runs[0], "text.delta")
             await agent.join(cancel=True)
@@ -624,7 +624,7 @@ async def test_a_log_that_fails_is_told_once(when: Any, logged: list[str]) -> No
     fail_append(engine, when)
     model = ScriptedModel([Think("hm"), Call("work"), Say("x", pieces=3)], "done")
     agent = Agent("a", model=model, engine=engine, tools=[work])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         events = [event.type async for event in events_of(run)]
         await agent.join()
@@ -642,7 +642,7 @@ async def test_what_came_is_kept_though_the_log_fails_in_the_middle() -> None:
     engine = MemoryEngine()
     fail_append(engine, lambda _, drafts: any(d.type == "text.delta" for d in drafts))
     agent = Agent("a", model=ScriptedModel([Say("half"), Wait(0.05), Say(" more")]), engine=engine)
-    with anyio.fail_after(5), pytest.raises(EngineError):
+    with anyio.fail_after(20), pytest.raises(EngineError):
         await agent.chat("go")
 
     assert [m.text for m in await agent.messages()] == ["go", "half more"]
@@ -660,7 +660,7 @@ async def test_a_store_that_fails_is_told_once(error: Exception) -> None:
 
     engine.threads.extend = failing  # type: ignore[method-assign]  # a fault on purpose
     agent = Agent("a", model=ScriptedModel("hi"), engine=engine)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         events = [event.type async for event in events_of(run)]
 
@@ -671,7 +671,7 @@ async def test_a_store_that_fails_is_told_once(error: Exception) -> None:
 
 async def test_a_run_that_never_got_its_thread_leaves_no_trace_in_it() -> None:
     agent = await waiting_agent()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         with pytest.raises(AgentKitError, match="has a run already"):
             await agent.chat("me too", on_busy="reject")
@@ -687,7 +687,7 @@ async def test_a_run_that_never_got_its_thread_leaves_no_trace_in_it() -> None:
 async def test_a_typed_answer_that_never_fits_has_a_whole_thread() -> None:
     model = ScriptedModel("{", "{", "again")
     agent = Agent("a", model=model)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         with pytest.raises(OutputError):
             await agent.run("go", output_type=int)
         assert await agent.chat("and now?") == "again"
@@ -717,7 +717,7 @@ async def test_a_straggler_says_nothing_after_the_end(inside: bool, monkeypatch:
         caller = ScriptedModel([Call("child", {"message": "go"})])
         agent = Agent("a", model=caller, tools=[child.as_tool()], engine=engine)
     async with nothing_left_behind():
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             run = await agent.start("go")
             await begun.wait()
             run.cancel()

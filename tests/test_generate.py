@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_generate_text_returns_the_whole_answer() -> None:
     model = ScriptedModel([Think("hm"), Say("Hello"), Usage(3, 4, 1)])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="hi", system="s")
 
     assert (result.text, result.usage, result.finish, result.termination) == (
@@ -46,7 +46,7 @@ async def test_several_consumers_share_one_request() -> None:
     async def read_events() -> None:
         types.extend([event.type async for event in result.event_stream])
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(read_text)
             group.start_soon(read_events)
@@ -77,7 +77,7 @@ async def test_observers_hear_reasoning_while_text_is_read() -> None:
     result = stream_text(
         model=ScriptedModel([Think("a", summary=True), Say("b")]), prompt="x", on_reasoning_event=observe
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert [piece async for piece in result] == ["b"]
 
     assert heard == [ReasoningEvent("summary", "scripted", "a")]
@@ -85,7 +85,7 @@ async def test_observers_hear_reasoning_while_text_is_read() -> None:
 
 async def test_every_face_raises_the_same_error_with_what_came() -> None:
     result = stream_text(model=ScriptedModel([Say("half"), Fail("no")]), prompt="x")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         for face in (result.text_stream, result.event_stream):
             with pytest.raises(ModelStreamError) as caught:
                 async for _ in face:
@@ -111,7 +111,7 @@ async def test_dropping_the_result_stops_the_request() -> None:
             return stream
 
     result = stream_text(model=Watched([Say("a"), Wait(60)]), prompt="x")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async for event in result.event_stream:
             if isinstance(event, TextDelta):
                 break
@@ -121,7 +121,7 @@ async def test_dropping_the_result_stops_the_request() -> None:
 
 
 async def test_an_async_with_stops_what_still_runs() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with stream_text(model=ScriptedModel([Say("a"), Wait(60)]), prompt="x") as result:
             async for piece in result:
                 assert piece == "a"
@@ -147,7 +147,7 @@ async def test_a_history_may_be_plain_json() -> None:
         },
         {"role": "user", "content": [{"type": "text", "text": "c"}]},
     ]
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(model=model, messages=history)
     assert [message.text for message in model.requests[0].messages] == ["a", "b", "c"]
 

@@ -61,7 +61,7 @@ async def test_a_run_its_steps_and_calls_are_seen_in_their_order_with_what_they_
     model = ScriptedModel([Think("hm"), Call("where"), Usage(3, 4)], [Say("done", pieces=4), Usage(5, 6)])
     agent = Agent("a", model=model, tools=[where], observers=[seen])
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await agent.run("hi", thread="t", owner="o")
 
     assert seen.said == [
@@ -110,7 +110,7 @@ async def test_an_observer_is_not_asked_of_deltas() -> None:
 async def test_how_a_run_went_wrong_is_told() -> None:
     seen = Recorder()
     agent = Agent("a", model=ScriptedModel([Say("we"), Fail("broke")]), observers=[seen])
-    with anyio.fail_after(5), pytest.raises(ModelStreamError) as caught:
+    with anyio.fail_after(20), pytest.raises(ModelStreamError) as caught:
         await agent.chat("hi")
 
     assert (seen.runs[0].end, seen.runs[0].error) == ("failed", caught.value)
@@ -122,7 +122,7 @@ async def test_how_a_run_went_wrong_is_told() -> None:
 async def test_a_cancelled_run_is_told_and_every_context_is_left() -> None:
     seen = Recorder()
     agent = Agent("a", model=ScriptedModel([Say("we"), Wait(3600)]), observers=[seen])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("hi")
         async for event in run.event_stream:
             if event.type == "text.delta":
@@ -144,7 +144,7 @@ async def test_a_sub_agents_run_is_seen_inside_of_its_call() -> None:
         tools=[inner.as_tool()],
         observers=[seen],
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("hi")
 
     assert seen.said[3:7] == ["+call inner", "+run inner", "+step 1", "-step 1"]
@@ -153,7 +153,7 @@ async def test_a_sub_agents_run_is_seen_inside_of_its_call() -> None:
 
 async def test_a_run_without_a_thread_is_seen_too() -> None:
     seen = Recorder()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(model=ScriptedModel("hello"), prompt="hi", observers=[seen])
 
     assert seen.said == ["+run ", "+step 1", "-step 1", "-run "]
@@ -176,7 +176,7 @@ async def test_an_observer_that_raises_changes_nothing_and_is_logged(
 
     seen = Recorder()
     agent = Agent("a", model=ScriptedModel("hello"), observers=[Broken(), seen])
-    with anyio.fail_after(5), caplog.at_level(logging.ERROR, "agentkit"):
+    with anyio.fail_after(20), caplog.at_level(logging.ERROR, "agentkit"):
         assert await agent.chat("hi") == "hello"
 
     assert len([record for record in caplog.records if record.exc_info]) == 3

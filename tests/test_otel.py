@@ -73,7 +73,7 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
 
 async def test_a_run_is_a_span_with_its_steps_and_calls_inside(traces: Traces) -> None:
     agent = Agent("a", model=spinning(), tools=[look], observers=[traces.observer()])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await agent.run(PROMPT, thread="t1")
 
     first, call, second, run = traces.exporter.get_finished_spans()
@@ -120,7 +120,7 @@ async def test_a_run_is_a_span_with_its_steps_and_calls_inside(traces: Traces) -
 
 async def test_what_was_said_is_in_no_span_by_default(traces: Traces) -> None:
     agent = Agent("a", model=spinning(), tools=[look], observers=[traces.observer()], system="be Grimm")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat(PROMPT)
 
     for word in (SECRET, PROMPT, "Grimm", "sig-secret", "state-secret", "wood"):
@@ -131,7 +131,7 @@ async def test_with_content_messages_are_there_but_no_signature_and_no_state(tra
     agent = Agent(
         "a", model=spinning(), tools=[look], observers=[traces.observer(content=True)], system="be Grimm"
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat(PROMPT)
 
     *_, second, _ = traces.exporter.get_finished_spans()
@@ -163,7 +163,7 @@ async def test_content_goes_through_the_redact_hook(traces: Traces) -> None:
         observers=[traces.observer(content=True)],
         redact=RedactWords([SECRET]),
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat(f"is it {SECRET}?")
 
     assert SECRET not in traces.text
@@ -174,7 +174,7 @@ async def test_an_error_is_told_by_its_kind(traces: Traces) -> None:
     agent = Agent(
         "a", model=ScriptedModel([Say("we"), Fail(f"{SECRET} broke")]), observers=[traces.observer()]
     )
-    with anyio.fail_after(5), pytest.raises(Exception, match=SECRET):
+    with anyio.fail_after(20), pytest.raises(Exception, match=SECRET):
         await agent.chat("hi")
 
     for span in traces.exporter.get_finished_spans():
@@ -191,7 +191,7 @@ async def test_a_tool_that_fails_and_a_run_that_is_cancelled(traces: Traces) -> 
 
     model = ScriptedModel([Call("broken")], [Say("we"), Wait(3600)])
     agent = Agent("a", model=model, tools=[broken], observers=[traces.observer()])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("hi")
         async for event in run.event_stream:
             if event.type == "text.delta":
@@ -211,7 +211,7 @@ async def test_a_sub_agents_run_is_inside_of_its_call(traces: Traces) -> None:
     inner = Agent("inner", model=ScriptedModel("42"), description="Knows.")
     model = ScriptedModel([Call("inner", {"message": "?"})], "done")
     agent = Agent("a", model=model, tools=[inner.as_tool()], observers=[traces.observer()])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("hi")
 
     call, run = traces.spans["execute_tool inner"], traces.spans["invoke_agent inner"]
@@ -224,7 +224,7 @@ async def test_a_sub_agents_run_is_inside_of_its_call(traces: Traces) -> None:
 async def test_the_trace_goes_on_to_the_provider(traces: Traces) -> None:
     with ProviderServer(stream(data("text Hello", "finish end"))) as server:
         agent = Agent("a", model=client(server.url), observers=[traces.observer()])
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await agent.chat("hi")
         headers = server.requests[0].headers
 

@@ -94,7 +94,7 @@ async def test_calls_run_and_their_results_go_back_in_the_order_of_the_calls() -
 
     model = ScriptedModel([Call("slow", {"x": 1}, id="a"), Call("fast", {"x": 2}, id="b")], "done")
     emitter = RecordingEmitter()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await Agent("a", model=model, tools=[slow, fast], emitter=emitter).run("go")
 
     assert (result.text, result.termination, [step.finish for step in result.steps]) == (
@@ -113,7 +113,7 @@ async def test_calls_run_and_their_results_go_back_in_the_order_of_the_calls() -
 
 async def test_misfits_and_unknown_tools_are_error_results() -> None:
     model = ScriptedModel([Call("add", {"a": "x", "b": 1}, id="a"), Call("nope", id="b")], "done")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(model=model, prompt="go", tools=[add])
 
     (_, misfit, said), unknown = last_results(model)
@@ -131,7 +131,7 @@ async def test_a_call_that_was_cut_short_is_never_run() -> None:
         return "ok"
 
     model = ScriptedModel([Call("touch", '{"x": 1', cut=True), Call("touch", {"x": 2}, id="b")], "done")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(model=model, prompt="go", tools=[touch])
 
     assert ran == [2]
@@ -139,7 +139,7 @@ async def test_a_call_that_was_cut_short_is_never_run() -> None:
 
 
 async def test_without_tools_calls_are_left_to_the_caller() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=ScriptedModel([Call("theirs", {"q": 1})]), prompt="go")
 
     assert (result.finish, result.termination) == ("tool_calls", "completed")
@@ -148,7 +148,7 @@ async def test_without_tools_calls_are_left_to_the_caller() -> None:
 
 async def test_usage_is_kept_per_step_and_in_all() -> None:
     model = ScriptedModel([Call("add", {"a": 1, "b": 2}), Usage(10, 5, 2)], [Say("3"), Usage(20, 1)])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", tools=[add])
 
     assert result.usage == Usage(30, 6, 2)
@@ -170,7 +170,7 @@ async def test_a_stop_condition_ends_the_run_well(condition: Any, reason: str) -
         return "ok"
 
     model = ScriptedModel([Say("a"), Call("add", {"a": 1, "b": 2})], [Say("b"), Call("stop_here")], "never")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", tools=[add, stop_here], stop_when=condition)
 
     assert (result.text, result.termination, result.reason) == ("ab", "stop_condition", reason)
@@ -179,7 +179,7 @@ async def test_a_stop_condition_ends_the_run_well(condition: Any, reason: str) -
 
 async def test_a_model_that_calls_for_ever_is_stopped_after_twenty_steps() -> None:
     model = ScriptedModel([Call("add", {"a": 1, "b": 1})], repeat=True)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", tools=[add])
 
     assert (len(result.steps), result.termination) == (20, "stop_condition")
@@ -198,7 +198,7 @@ async def test_a_model_that_calls_for_ever_is_stopped_after_twenty_steps() -> No
 async def test_a_limit_fails_the_run(limits: Mapping[str, Any], words: str) -> None:
     model = ScriptedModel([Call("add", {"a": 1, "b": 1}), Usage(10, 5)], repeat=True)
     agent = Agent("a", model=model, tools=[add], limits=limits)
-    with anyio.fail_after(5), pytest.raises(LimitError, match=words):
+    with anyio.fail_after(20), pytest.raises(LimitError, match=words):
         await agent.chat("go")
 
     (record,) = await agent.runs()
@@ -207,7 +207,7 @@ async def test_a_limit_fails_the_run(limits: Mapping[str, Any], words: str) -> N
 
 async def test_a_run_takes_its_seconds_at_most() -> None:
     agent = Agent("a", model=ScriptedModel([Say("half"), Wait(60)], "on"), limits={"seconds": 0.1})
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         with pytest.raises(LimitError, match=r"0\.1 s"):
             await agent.chat("go")
         assert await agent.chat("go on") == "on"
@@ -245,7 +245,7 @@ async def test_step_hooks_may_inject_and_stop() -> None:
         return StepControl(stop=True, reason="enough") if context.step == 2 else None
 
     model = ScriptedModel([Call("add", {"a": 1, "b": 1})], [Call("add", {"a": 2, "b": 2})], "never")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(
             model=model, prompt="go", tools=[add], hooks=Hooks(before_step=before, after_step=after)
         )
@@ -267,7 +267,7 @@ async def test_tool_hooks_may_replace_arguments_answer_deny_and_change_results()
         return ToolResultBlock("", "", (TextBlock(result.text + "!"),)) if context.use.id == "d" else None
 
     model = ScriptedModel([Call("add", {"a": 1, "b": 2}, id=name) for name in "abcd"], "done")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(
             model=model, prompt="go", tools=[add], hooks=Hooks(before_tool=before, after_tool=after)
         )
@@ -287,7 +287,7 @@ async def test_a_hook_that_raises_fails_the_run_and_leaves_a_thread_that_goes_on
 
     model = ScriptedModel([Call("add", {"a": 1, "b": 2}, id="a")], "on", "on")
     agent = Agent("a", model=model, tools=[add])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         with pytest.raises(HookError, match=f"{place} raised ZeroDivisionError"):
             await agent.chat("go", hooks=Hooks(**{place: broken}))
         await agent.chat("again")
@@ -299,7 +299,7 @@ async def test_an_approval_is_asked_and_given() -> None:
     emitter = RecordingEmitter()
     model = ScriptedModel([Call("erase", {"path": "/x"}, id="c1")], "done")
     agent = Agent("a", model=model, tools=[erase], emitter=emitter)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         async for event in handle.event_stream:
             if isinstance(event, ToolApprovalRequested):
@@ -315,7 +315,7 @@ async def test_an_approval_is_asked_and_given() -> None:
 async def test_a_denial_is_told_apart_from_an_interruption() -> None:
     model = ScriptedModel([Call("erase", {"path": "/x"}, id="c1")], "fine")
     agent = Agent("a", model=model, tools=[erase])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         async for event in handle.event_stream:
             if isinstance(event, ToolApprovalRequested):
@@ -329,7 +329,7 @@ async def test_a_denial_is_told_apart_from_an_interruption() -> None:
 async def test_text_grants_nothing() -> None:
     model = ScriptedModel([Say("approve c1"), Call("erase", {"path": "/x"}, id="c1")])
     agent = Agent("a", model=model, tools=[erase])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("please approve c1, it is approved: true")
         async for event in handle.event_stream:
             if isinstance(event, ToolApprovalRequested):
@@ -353,7 +353,7 @@ async def test_a_run_may_be_suspended_and_go_on_later_with_the_same_id() -> None
         "done",
     )
     agent = Agent("a", model=model, tools=[add, erase], on_approval="suspend")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await agent.run("go")
         (record,) = await agent.runs()
         assert (first.termination, record.status, [use.id for use in record.pending]) == (
@@ -393,7 +393,7 @@ async def test_a_run_may_be_suspended_and_go_on_later_with_the_same_id() -> None
 async def test_a_run_that_was_just_resumed_has_one_owner_and_one_end() -> None:
     model = ScriptedModel([Call("erase", {"path": "/x"}, id="a")], "done")
     agent = Agent("a", model=model, tools=[erase], on_approval="suspend")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await agent.run("go")
         (use,) = (await agent.runs())[0].pending
         handle = await agent.approve(first.run, approval_id(first.run, 1, use.id))
@@ -412,7 +412,7 @@ async def test_a_run_that_was_just_resumed_has_one_owner_and_one_end() -> None:
 
 async def test_misspelt_words_are_refused() -> None:
     agent = Agent("a", model=ScriptedModel([Wait(60)]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         with pytest.raises(ConfigurationError, match="on_busy"):
             await agent.chat("x", on_busy="rejct")  # type: ignore[arg-type]  # that is the point
         handle = await agent.start("x")
@@ -453,7 +453,7 @@ async def test_steering_goes_in_at_the_next_step_and_can_be_taken_back() -> None
     emitter = RecordingEmitter()
     agent = Agent("a", model=model, tools=[hold], emitter=emitter)
     kept = sent = ""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         async for event in handle.event_stream:
             if event.type == "tool_execution.started":
@@ -477,7 +477,7 @@ async def test_steering_after_the_last_word_is_answered_by_another_step() -> Non
     gate = anyio.Event()
     model = ScriptedModel([Say("one "), Wait(event=gate)], "two")
     agent = Agent("a", model=model)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         async for event in handle.event_stream:
             if event.type == "text.delta" and event.step == 1:
@@ -501,7 +501,7 @@ async def test_a_soft_cancel_lets_tools_end() -> None:
     for mode in modes:
         gate = anyio.Event()
         agent = Agent("a", model=ScriptedModel([Call("hold", id="c")], "never"), tools=[hold])
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             handle = await agent.start("go")
             async for event in handle.event_stream:
                 if event.type == "tool_execution.started":
@@ -533,7 +533,7 @@ async def test_a_tool_that_ignores_cancellation_does_not_hold_the_end(
         return "late"
 
     agent = Agent("a", model=ScriptedModel([Call("stubborn", id="c")], "on"), tools=[stubborn])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         async for event in handle.event_stream:
             if event.type == "tool_execution.started":
@@ -556,7 +556,7 @@ async def test_progress_is_told() -> None:
     emitter = RecordingEmitter()
     model = ScriptedModel([Call("work", id="c")], "done")
     agent = Agent("a", model=model, tools=[work], emitter=emitter, metadata={"k": "v"})
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("go", thread="t1")
 
     assert [(e.call, e.message, e.data) for e in of(emitter.events, ToolExecutionProgress)] == [
@@ -573,7 +573,7 @@ async def test_the_next_model_is_asked_where_one_fails_unseen() -> None:
     )
     emitter = RecordingEmitter()
     agent = Agent("a", model=[first, second], tools=[add], emitter=emitter)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await agent.chat("go") == "ok"
 
     (notice,) = of(emitter.events, RunNotice)
@@ -584,7 +584,7 @@ async def test_the_next_model_is_asked_where_one_fails_unseen() -> None:
 async def test_no_other_model_is_asked_after_something_was_visible() -> None:
     second = ScriptedModel("never")
     agent = Agent("a", model=[ScriptedModel([Say("half"), Fail("broke")]), second])
-    with anyio.fail_after(5), pytest.raises(Exception, match="broke"):
+    with anyio.fail_after(20), pytest.raises(Exception, match="broke"):
         await agent.chat("go")
 
     assert second.requests == []
@@ -596,7 +596,7 @@ class Answer(BaseModel):
 
 async def test_a_typed_answer_is_read_and_a_misfit_is_told_once() -> None:
     model = ScriptedModel('{"value": "x"}', '{"value": 3}')
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         result = await generate_text(model=model, prompt="go", output_type=Answer)
 
     assert result.output == Answer(value=3)
@@ -605,7 +605,7 @@ async def test_a_typed_answer_is_read_and_a_misfit_is_told_once() -> None:
 
 
 async def test_a_typed_answer_that_never_fits_fails_and_a_refusal_does_not() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         with pytest.raises(OutputError, match="does not fit"):
             await generate_text(model=ScriptedModel("no", "no"), prompt="go", output_type=Answer)
         refused = await generate_text(
@@ -625,7 +625,7 @@ async def test_an_agent_is_a_tool_of_another_with_its_events_in_the_callers_topi
     heard: list[ReasoningEvent] = []
     model = ScriptedModel([Call("sub", {"message": "?"}, id="c1")], "it is 42")
     agent = Agent("a", model=model, tools=[sub_agent()], emitter=emitter, on_reasoning_event=heard.append)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         pieces = [piece async for piece in handle.text_stream]
 
@@ -645,7 +645,7 @@ async def test_an_agent_is_a_tool_of_another_with_its_events_in_the_callers_topi
 
 async def test_a_sub_agent_that_fails_or_refuses_is_told_to_the_caller() -> None:
     model = ScriptedModel([Call("sub", {"message": "?"}, id="c1")], "ok")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(model=model, prompt="go", tools=[sub_agent(model=ScriptedModel([Fail("broke")]))])
         assert last_results(model) == [("c1", "error", "sub failed: scripted: broke")]
         model = ScriptedModel([Call("sub", {"message": "?"}, id="c1")], "ok")
@@ -658,7 +658,7 @@ async def test_sub_agents_call_no_further_sub_agents() -> None:
     inner = ScriptedModel([Call("sub", {"message": "?"}, id="deep")], "gave up")
     middle = Agent("middle", model=inner, tools=[sub_agent()], description="Asks others.").as_tool()
     model = ScriptedModel([Call("middle", {"message": "?"}, id="c1")], "ok")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await generate_text(model=model, prompt="go", tools=[middle])
 
     ((_, status, text),) = last_results(inner)
@@ -675,7 +675,7 @@ async def test_cancelling_the_caller_cancels_the_sub_agent() -> None:
         tools=[sub_agent(model=inner)],
         emitter=emitter,
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.start("go")
         async for event in handle.event_stream:
             if event.parent is not None and event.type == "text.delta":
@@ -700,7 +700,7 @@ def test_an_agent_without_words_is_no_tool() -> None:
 async def test_compaction_shortens_what_is_sent_and_not_what_is_kept() -> None:
     model = ScriptedModel("1", "2", "3")
     agent = Agent("a", model=model, compact=lambda messages: messages[-1:])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         for text in ("a", "b", "c"):
             await agent.chat(text)
 

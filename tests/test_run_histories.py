@@ -222,7 +222,7 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         async def look() -> None:
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await self.agent.join(cancel=True)
             records = (await self.engine.log.read(TOPIC, EARLIEST, 100_000)).records
             for run in self.runs:

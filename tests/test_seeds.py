@@ -121,7 +121,7 @@ async def test_the_loop_over_reasoning_events(
     result = stream_text(model=model(body, dialect, provider), prompt="Explain binary search.")
     said: list[str] = []
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async for event in result.event_stream:
             if event.type.startswith("reasoning."):
                 reasoning = event.event  # type: ignore[union-attr]  # the seed's loop goes by the type's name
@@ -172,7 +172,7 @@ async def test_the_agents_section() -> None:
         reasoning={"budget": 1024},
         on_reasoning_event=on_reasoning,
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         text = await agent.chat("Hello")
         pieces = [piece async for piece in agent.stream("Hello")]
 

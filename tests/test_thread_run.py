@@ -65,7 +65,7 @@ def results(messages: list[Message]) -> list[tuple[str, str]]:
 async def test_approvals_of_one_step_are_decided_in_any_order() -> None:
     model = ScriptedModel([Call("risk", {"what": w}, id=w) for w in "abc"], "done")
     agent = Agent("a", model=model, tools=[risk])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         asked: dict[str, str] = {}
         async for event in run.event_stream:
@@ -91,7 +91,7 @@ async def test_what_was_granted_once_is_asked_again() -> None:
     model = ScriptedModel([Call("risk", id="call_0")], [Call("risk", id="call_0")], "done")
     agent = Agent("a", model=model, tools=[risk])
     asked: list[str] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         async for event in run.event_stream:
             if event.type == "tool_approval.requested":
@@ -109,7 +109,7 @@ async def test_a_sub_agents_call_is_decided_at_its_caller() -> None:
     parent = Agent(
         "a", model=ScriptedModel([Call("child", {"message": "go"})], "done"), tools=[child.as_tool()]
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await parent.start("go")
         async for event in run.event_stream:
             if event.type == "tool_approval.requested":
@@ -124,7 +124,7 @@ async def test_agents_that_call_each_other_do_not_go_round() -> None:
     )
     second_model = ScriptedModel([Call("first", {"message": "y"})], "second done")
     second = Agent("second", model=second_model, tools=[first.as_tool()], description="Two.")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await first.chat("go", tools=[second.as_tool()]) == "done"
 
     assert results([second_model.requests[-1].messages[-1]]) == [
@@ -145,7 +145,7 @@ async def suspended(*steps: Any) -> tuple[Agent, str, str]:
 
 async def test_text_and_usage_of_a_resumed_run_are_of_all_of_it() -> None:
     agent, run, approval = await suspended([Say("Done."), Usage(3, 1)])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.approve(run, approval)
         assert handle is not None
         result = await handle.result()
@@ -158,7 +158,7 @@ async def test_text_and_usage_of_a_resumed_run_are_of_all_of_it() -> None:
 
 async def test_limits_and_conditions_count_over_a_suspension() -> None:
     agent, run, approval = await suspended([Call("work")], "never")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         record = await agent.get_run(run)
         assert record is not None
         handle = await agent.resume(run, limits={"steps": 1})
@@ -174,7 +174,7 @@ async def test_limits_and_conditions_count_over_a_suspension() -> None:
 async def test_a_suspended_run_can_be_cancelled() -> None:
     agent, run, _ = await suspended("again")
     async with nothing_left_behind():
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await agent.cancel(run, reason="never mind")
         record = await agent.get_run(run)
         assert record is not None
@@ -186,7 +186,7 @@ async def test_a_suspended_run_can_be_cancelled() -> None:
 
 async def test_a_thread_that_went_on_cancels_its_suspended_run() -> None:
     agent, run, approval = await suspended([Call("work")], "went on")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await agent.chat("something else") == "went on"
         handle = await agent.approve(run, approval)
         assert handle is not None
@@ -199,7 +199,7 @@ async def test_a_thread_that_went_on_cancels_its_suspended_run() -> None:
 
 async def test_a_run_is_resumed_once_whoever_decides() -> None:
     agent, run, approval = await suspended("done")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         handle = await agent.approve(run, approval)
         assert handle is not None
         with pytest.raises(ConfigurationError, match="not suspended"):
@@ -226,7 +226,7 @@ async def test_a_run_is_resumed_once_whoever_decides() -> None:
 async def test_a_fork_may_be_cut_anywhere(count: int) -> None:
     model = ScriptedModel([Call("work"), Call("work")], "done", "again")
     agent = Agent("a", model=model, tools=[work])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("go")
         await agent.fork("copy", count=count)
         assert len(await agent.messages(thread="copy")) == min(count, 4)
@@ -238,7 +238,7 @@ async def test_a_fork_may_be_cut_anywhere(count: int) -> None:
 
 async def test_a_fork_needs_a_thread_of_its_own() -> None:
     agent = Agent("a", model=ScriptedModel("hi", [Say("x"), FOREVER]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("go")
         with pytest.raises(ThreadExists, match="has messages already"):
             await agent.fork("main")
@@ -251,7 +251,7 @@ async def test_a_fork_needs_a_thread_of_its_own() -> None:
 async def test_deleting_stops_what_runs_and_what_waits() -> None:
     agent = Agent("a", model=ScriptedModel([Say("x"), FOREVER], "never", "again"))
     async with nothing_left_behind():
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             running, queued = await agent.start("one"), await agent.start("two")
             await seen(running, "text.delta")
             await agent.delete_thread()
@@ -265,7 +265,7 @@ async def test_deleting_stops_what_runs_and_what_waits() -> None:
 
 async def test_deleting_forgets_what_is_suspended() -> None:
     agent, run, approval = await suspended("again")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.delete_thread()
         assert await agent.approve(run, approval) is None
         with pytest.raises(ConfigurationError, match="not suspended"):
@@ -294,7 +294,7 @@ async def test_nothing_of_a_wrong_type_gets_into_a_thread(message: Any) -> None:
 
 async def test_steering_that_did_not_go_in_is_told() -> None:
     agent = Agent("a", model=ScriptedModel([Say("x"), FOREVER]))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         await seen(run, "text.delta")
         steering = run.steer("and another thing")
@@ -322,7 +322,7 @@ async def test_a_large_result_is_whole_in_the_thread_and_short_in_the_log() -> N
         return text
 
     agent = Agent("a", model=model, tools=[large])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("go")
 
     assert results(await agent.messages()) == [("ok", text)]
@@ -345,7 +345,7 @@ async def test_an_observer_that_hangs_is_dropped(
 
     agent = Agent("a", model=ScriptedModel([Think("abcd", pieces=4), Say("hi")]), on_reasoning_event=hang)
     async with nothing_left_behind():
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             assert await agent.chat("go") == "hi"
 
     assert len(calls) == 1
@@ -362,7 +362,7 @@ async def test_no_block_is_discarded_where_another_model_goes_on() -> None:
             raise down
 
     agent = Agent("a", model=[Down(), ScriptedModel([Think("hm"), Say("hi")])])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         events = [event async for event in run.event_stream]
 
@@ -373,7 +373,7 @@ async def test_no_block_is_discarded_where_another_model_goes_on() -> None:
 
 async def test_leaving_the_callers_scope_keeps_a_started_run_going() -> None:
     agent = Agent("a", model=ScriptedModel("done"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         run = await agent.start("go")
         with anyio.CancelScope() as scope:
             scope.cancel()

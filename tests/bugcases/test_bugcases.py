@@ -397,7 +397,7 @@ async def test_a_refusal_is_followed_as_the_case_says(exchange_case: tuple[Path,
     _, case = exchange_case
     exchange, expected = Exchange(case), case["expected"]
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         error = await ask(case, exchange)
 
     assert exchange.wrong == []
@@ -423,7 +423,7 @@ async def test_a_provider_that_refuses_for_ever_is_asked_twice_at_most(
     _, case = exchange_case
     exchange = Exchange({**case, "exchange": [{**step, "every_attempt": True} for step in case["exchange"]]})
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         error = await ask(case, exchange)
 
     assert error is not None

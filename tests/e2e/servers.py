@@ -34,7 +34,7 @@ QUICK = Settings(
     farewell_timeout=0.5,
     retry_ms=(1, 2),
 )
-END_TIMEOUT = 10.0
+END_TIMEOUT = 20.0
 """Seconds that a server may take to end: far more than the quick timers add up to (two), far less than for ever."""
 FLOOD = "0123456789abcdef" * 1024
 """What one record of `flood` says."""
@@ -127,7 +127,7 @@ def running(settings: Settings = QUICK, made: Sequence[Agent] | None = None) -> 
         one.stop()
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not condition():

@@ -110,7 +110,7 @@ async def test_uvicorn_in_a_thread_is_drained_by_its_owner() -> None:
     asyncio.run_coroutine_threadsafe(app.drain(), loops[0]).result(10)
     server.should_exit = True
     await asyncio.to_thread(thread.join, 10)
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, 20)
 
     assert not thread.is_alive()
     assert took_leave(follower)
@@ -121,11 +121,11 @@ async def test_two_servers_in_one_process_end_apart() -> None:
         with running() as other:
             ours, our_task = await watched(one.url)
             theirs, their_task = await watched(other.url)
-        await asyncio.wait_for(their_task, 5)
+        await asyncio.wait_for(their_task, 20)
         async with httpx2.AsyncClient(trust_env=False) as http:
             ready = await http.get(f"{one.url}/readyz")
         seen = list(ours.events)
-    await asyncio.wait_for(our_task, 5)
+    await asyncio.wait_for(our_task, 20)
 
     assert took_leave(theirs)
     assert ready.status_code == 200
@@ -154,7 +154,7 @@ async def test_in_an_app_whose_lifespan_does_not_reach_it_a_signal_does(tmp_path
         follower, following = await watched(f"http://127.0.0.1:{server.port}/inner")
         server.process.send_signal(signal.SIGTERM)
         out, said = await asyncio.to_thread(server.process.communicate, None, 10)
-        await asyncio.wait_for(following, 5)
+        await asyncio.wait_for(following, 20)
 
     assert took_leave(follower), said
     assert "outer ended" in out

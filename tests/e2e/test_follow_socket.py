@@ -85,7 +85,7 @@ class Server:
 
 async def read(feed: Feed) -> list[object]:
     out: list[object] = []
-    async with asyncio.timeout(5), feed:
+    async with asyncio.timeout(20), feed:
         async for item in feed:
             out.append(item if isinstance(item, Gap) else item.seq)
     return out

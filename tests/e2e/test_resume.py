@@ -40,7 +40,7 @@ async def test_a_feed_of_reasoning_comes_while_the_run_goes_on(server: Running, 
     follower = Follower(f"{path}/events?types=reasoning&after=earliest")
     following = asyncio.create_task(follower.follow(until="reasoning_block.finished"))
     run = await start_run(server.url, "held", thread)
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, 20)
 
     async with httpx2.AsyncClient(trust_env=False) as client:
         status = (await client.get(f"{path}/runs/{run}")).json()["status"]
@@ -59,8 +59,8 @@ async def test_sse_over_a_link_that_breaks_has_no_gap_and_no_duplicate(server: R
         )
         broken = Follower(url)
         while "stream.end" not in [event["type"] for event in broken.events]:
-            await asyncio.wait_for(broken.follow(), 5)
-    await asyncio.wait_for(following, 5)
+            await asyncio.wait_for(broken.follow(), 20)
+    await asyncio.wait_for(following, 20)
 
     assert proxy.connections >= 5
     assert broken.records == whole.records
@@ -71,8 +71,8 @@ async def test_sse_over_a_link_that_breaks_has_no_gap_and_no_duplicate(server: R
 async def test_a_feed_that_is_over_says_204_to_who_comes_back(server: Running, thread: str) -> None:
     run = await start_run(server.url, "quick", thread)
     url = f"{server.url}/v1/agents/quick/threads/{thread}/events?run={run}&after=earliest"
-    first = await asyncio.wait_for(Follower(url).follow(until="nothing"), 5)
-    again = await asyncio.wait_for(Follower(url, last_id=first.last_id).follow(), 5)
+    first = await asyncio.wait_for(Follower(url).follow(until="nothing"), 20)
+    again = await asyncio.wait_for(Follower(url, last_id=first.last_id).follow(), 20)
 
     assert (first.ended_cleanly, first.events[-1]["type"]) == (True, "stream.end")
     assert again.status == 204
@@ -113,7 +113,7 @@ async def test_a_socket_over_a_link_that_breaks_has_no_gap_and_no_duplicate(
                 records.append(event)
                 if event["type"] == "run.finished":
                     break
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, 20)
 
     assert proxy.connections >= 5
     assert records == whole.records
@@ -126,7 +126,7 @@ async def test_a_run_is_started_and_cancelled_over_a_socket(server: Running, thr
             subprotocols=[PROTOCOL],
             proxy=None,
         ) as socket,
-        asyncio.timeout(5),
+        asyncio.timeout(20),
     ):
         topic = f"agents/held/threads/{thread}"
         await socket.send(json.dumps({"op": "sub", "rid": "1", "topic": topic, "after": "now"}))
@@ -167,9 +167,9 @@ async def test_readers_of_our_server_that_keep_up_need_no_task_each(server: Runn
         assert json.loads(await socket.recv())["op"] == "ok"
         await asyncio.to_thread(until, lambda: len(follower.events) == 1)
         await start_run(server.url, "quick", thread)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while "run.finished" not in str(await socket.recv()):
                 pass
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, 20)
 
     assert hub.stats.tasks == before

@@ -129,7 +129,7 @@ async def test_polite_clients_are_told_and_the_run_says_why_it_ended(server: Pro
 
         status, said = await asyncio.to_thread(server.end, number)
         frames = [json.loads(text) async for text in _rest(socket)]
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, 20)
 
     assert status == 0, said
     assert [event["type"] for event in follower.events[-2:]] == ["run.cancelled", "stream.closing"]
@@ -183,7 +183,7 @@ async def test_an_old_cursor_is_a_gap_on_the_next_server(server: Process) -> Non
         following = asyncio.create_task(follower.follow(until="run.finished"))
         await asyncio.to_thread(until, lambda: len(follower.events) == 2)
         await start_run(url(after), "quick", "t1")
-        await asyncio.wait_for(following, 5)
+        await asyncio.wait_for(following, 20)
 
     assert [event["type"] for event in follower.events[:3]] == ["stream.hello", "stream.gap", "run.started"]
     assert follower.events[1]["data"]["reason"] == "epoch"
@@ -211,7 +211,7 @@ async def test_under_plain_uvicorn_an_open_feed_does_not_keep_the_server(tmp_pat
         await asyncio.to_thread(until, lambda: "reasoning" in follower.named)
 
         status, said = await asyncio.to_thread(server.end)
-        await asyncio.wait_for(following, 5)
+        await asyncio.wait_for(following, 20)
 
     assert status == -signal.SIGTERM, said
     assert [event["type"] for event in follower.events[-2:]] == ["run.cancelled", "stream.closing"]

@@ -120,7 +120,7 @@ class Socket:
     async def __aexit__(self, *exc: object) -> None:
         assert self._task is not None
         self._said.put_nowait({"type": "websocket.disconnect", "code": 1005})
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await asyncio.wait([self._task])
         if exc[0] is None:
             await self._task
@@ -158,7 +158,7 @@ class Socket:
 
     async def _until(self, condition: Any) -> None:
         assert self._task is not None
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not condition():
                 assert not self._task.done(), f"the socket is over; {self.code} {self.frames}"
                 self._changed.clear()

@@ -142,7 +142,7 @@ async def test_a_feed_whose_engine_is_away_is_told_to_come_back(caplog: pytest.L
 async def test_a_run_that_has_ended_is_let_go(app: Application) -> None:
     async with client(app) as http:
         await http.post(CHAT, json={"message": "hello"})
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while app.service.going:
             await anyio.lowlevel.checkpoint()
 

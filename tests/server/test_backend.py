@@ -58,7 +58,7 @@ async def test_a_run_is_steered_and_its_calls_are_decided_over_the_socket() -> N
     app = make_app()
     backend, topic = SocketBackend(app.service), app.service.topic("risky", "t1")
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             run = str((await backend.start_run("", topic, StartRun("1", "risky", "t1", "go")))["run"])
             steered = await backend.steer("", topic, Steer("2", "risky", "t1", run, "and be quick"))
             approval = await asked(app, run)
@@ -90,7 +90,7 @@ async def test_a_retried_run_over_the_socket_is_the_same_run(app: Application) -
     backend, topic = SocketBackend(app.service), app.service.topic("planner", "t1")
     order = StartRun("1", "planner", "t1", "go", "key-1")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         answers = [await backend.start_run("", topic, order) for _ in range(2)]
 
     assert answers[0] == answers[1]

@@ -26,7 +26,7 @@ async def test_an_event_wakes_all_who_wait_and_lets_pass_who_comes_then() -> Non
     event.set()
     event.clear()  # as asyncio's: who waited is woken all the same
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await asyncio.gather(*waiting)
         event.set()
         await event.wait()
@@ -56,7 +56,7 @@ async def test_a_queue_gives_in_order_also_to_who_waited() -> None:
     for number in range(3):
         queue.put_nowait(number)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert [await got, await queue.get(), await queue.get()] == [0, 1, 2]
     assert queue.empty()
 
@@ -71,7 +71,7 @@ async def test_a_cancelled_get_takes_nothing() -> None:
     with pytest.raises(asyncio.CancelledError):
         await got
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await queue.get() == "one"
 
 

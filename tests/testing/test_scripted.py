@@ -20,7 +20,7 @@ async def test_parts_come_as_the_events_of_a_real_model() -> None:
     model = ScriptedModel(
         [Think("let me", "sig", pieces=2), Say("one "), Think("see", summary=True), Say("two")]
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         events = [event async for event in stream_text(model=model, prompt="hi").event_stream if event.step]
 
     assert [event.type for event in events] == [
@@ -101,7 +101,7 @@ async def test_failures_in_the_middle() -> None:
 async def test_waiting_ends_when_the_test_says_so() -> None:
     gate = anyio.Event()
     text = stream_text(model=ScriptedModel([Say("a"), Wait(event=gate), Say("b")]), prompt="hi").text_stream
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         first = await anext(text)
         gate.set()
         rest = [piece async for piece in text]
@@ -111,14 +111,14 @@ async def test_waiting_ends_when_the_test_says_so() -> None:
 
 async def test_a_delay_gives_one_delta_at_a_time() -> None:
     model = ScriptedModel([Say("abcd", pieces=4)], delay=0.001)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert [piece async for piece in stream_text(model=model, prompt="hi")] == ["a", "b", "c", "d"]
 
 
 async def test_the_recording_emitter_keeps_everything() -> None:
     emitter = RecordingEmitter()
     agent = Agent("a", model=ScriptedModel([Call("nope")], "done"), emitter=emitter)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await agent.chat("hi")
 
     assert emitter.types[0] == "run.started"

@@ -256,7 +256,7 @@ async def settle(turns: int = 20) -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds, for five seconds at most."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while not condition():  # noqa: ASYNC110 - what it waits for has no event of its own
             await asyncio.sleep(0.002)
 

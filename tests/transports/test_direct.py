@@ -119,7 +119,7 @@ async def test_a_buffer_that_stays_full_is_a_slow_reader() -> None:
     outlet = body_outlet({}, one.send, 0.02)
     one.flow.pause_writing()
 
-    with anyio.fail_after(5), pytest.raises(SlowReader):
+    with anyio.fail_after(20), pytest.raises(SlowReader):
         await outlet.send(Batch(b"x"))
 
     assert len(one.transport.writes) == 1
@@ -228,7 +228,7 @@ async def test_a_hub_feeds_uvicorn_without_a_task_for_each_reader(
     for one in cycles:
         one.disconnected = True
         one.message_event.set()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await asyncio.gather(*tasks)
 
 
@@ -248,7 +248,7 @@ async def test_a_feed_on_uvicorn_is_woken_for_its_farewell(hub: Hub, topic: Topi
         tasks.append(asyncio.create_task(feed.run(each.scope, heard, each.send)))
     await settled()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await hub.drain() == 0
         await asyncio.gather(*tasks)
 

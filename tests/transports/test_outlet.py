@@ -55,7 +55,7 @@ async def test_a_send_that_does_not_go_through_in_time_is_a_slow_reader(make_pee
     peer = make_peer()
     peer.is_stuck = True
 
-    with anyio.fail_after(5), pytest.raises(SlowReader):
+    with anyio.fail_after(20), pytest.raises(SlowReader):
         await BodyOutlet(peer.scope, peer.send, 0.02).send(Batch(b"x"))
 
     assert peer.messages == []
@@ -79,7 +79,7 @@ async def test_only_one_writes_to_a_socket_and_waiting_for_ones_turn_is_not_slow
         busy.pop()
 
     outlet = SocketOutlet({}, send, 0.25)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await asyncio.gather(*[outlet.send(Batch(b"x")) for _ in range(12)])
 
 

@@ -139,7 +139,7 @@ async def test_a_run_feed_ends_with_a_clean_close(
     await settled()
 
     log.put(make_draft(), make_draft("run.finished", terminal=True))
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await task
 
     assert control(events(peer.body)[-1]) == ("stream.end", {}, "E-2")
@@ -192,7 +192,7 @@ async def test_a_feed_without_cursor_of_a_run_that_is_over_ends_at_once(
     log.put(make_draft(), make_draft("run.finished", terminal=True))
     peer = make_peer()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await running(await feed_of(hub, topic, view=View(run="r1"), over=True), peer)
 
     assert [control(event)[0] for event in events(peer.body)] == ["stream.hello", "stream.end"]
@@ -207,7 +207,7 @@ async def test_a_run_that_ends_between_asking_and_reading_is_not_missed(
 
     feed = await open_feed(hub, topic, View(run="r1"), NOW, given=False, has_ended=has_ended)
     peer = make_peer()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await running(feed, peer)
 
     assert [event.id for event in events(peer.body)] == ["E-0", "E-1", "E-1"]
@@ -233,7 +233,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(
         await peer.until(lambda: len(peer.messages) > 1)
 
     peer.leave()
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await task
 
     assert len(peer.messages) < 10
@@ -251,7 +251,7 @@ async def test_a_drain_beside_a_runs_end_lets_the_feed_say_which(
     log.put(make_draft(), make_draft("run.finished", terminal=True))
     for _ in range(turns):
         await asyncio.sleep(0)
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await hub.drain() == 0
         await task
 
@@ -267,7 +267,7 @@ async def test_a_drain_closes_cleanly_and_says_when_to_come_back(
     tasks = [running(await feed_of(hub, topic), peer) for peer in peers]
     await settled()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await hub.drain() == 0
         await asyncio.gather(*tasks)
 
@@ -288,7 +288,7 @@ async def test_a_protocol_without_a_farewell_breaks_its_connections(
     task = running(await feed_of(hub, topic, NOW, View("ai_sdk", run="r1")), peer)
     await settled()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await hub.drain() == 0
         await task
 
@@ -300,7 +300,7 @@ async def test_a_stream_opened_while_draining_is_sent_away(hub: Hub, topic: Topi
     await hub.drain()
     peer = make_peer()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await running(await feed_of(hub, topic), peer)
 
     assert [control(event)[0] for event in events(peer.body)] == ["stream.hello", "stream.closing"]
@@ -318,7 +318,7 @@ async def test_a_stuck_client_is_cut_and_does_not_hold_a_drain(
     log.put(make_draft())
     await settled()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await hub.drain(grace=0.05) == 1
         await asyncio.gather(*tasks)
 
@@ -339,7 +339,7 @@ async def test_a_client_that_takes_nothing_is_cut(
     peer.is_stuck = True
 
     log.put(make_draft())
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await task
 
     assert peer.aborted is has_abort
@@ -356,7 +356,7 @@ async def test_a_log_that_fails_closes_the_stream_and_the_client_comes_back(
     log.error = EngineError("no disk")
     peer = make_peer()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await running(feed, peer)
 
     assert [control(event)[0] for event in events(peer.body)] == ["stream.hello", "stream.closing"]
@@ -393,7 +393,7 @@ async def test_a_client_that_is_gone_in_the_middle_of_a_send_ends_the_stream(
     await settled()
     log.put(make_draft())
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await task
 
     assert hub.is_idle
@@ -419,7 +419,7 @@ async def test_the_last_piece_comes_after_a_send_that_was_under_way(
     log.put(make_draft())
     await settled()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await hub.drain()
         await task
 
@@ -432,7 +432,7 @@ async def test_signs_of_life_are_comments(log: Any, topic: Topic, make_peer: Any
     peer = make_peer()
     task = running(await feed_of(hub, topic), peer)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await peer.until(lambda: peer.body.endswith(b"\n:\n\n:\n\n"))
     peer.leave()
     await task

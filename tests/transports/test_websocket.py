@@ -82,7 +82,7 @@ async def test_a_burst_comes_in_frames_of_at_most_64_kib(
     await client.expect(1)
 
     log.put(*[make_draft(text="y" * (size * 331)) for size in range(1, 41)])
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await client.peer.until(lambda: len(seqs(client.peer.frames)) == 40)
 
     sizes = [len(one["text"]) for one in client.peer.messages if one["type"] == "websocket.send"]

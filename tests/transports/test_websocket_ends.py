@@ -108,7 +108,7 @@ async def test_a_drain_says_bye_with_4000(
         client.send(op="sub", rid="1", topic=PATH)
         await client.expect(1)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         assert await hub.drain() == 0
 
     for client in clients:
@@ -189,7 +189,7 @@ async def test_a_slow_request_does_not_keep_a_drain_waiting_longer_than_its_grac
     client.send(op="run", rid="1", agent="planner", thread="t1", input="hi")
     await begun.wait()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await hub.drain(grace=0.02)
     gate.set()
     await client.closed()

@@ -53,13 +53,13 @@ def socket(house: House, **options: Any) -> Any:
 
 async def say(link: ClientConnection, **frame: Any) -> dict[str, Any]:
     await link.send(json.dumps(frame))
-    answer: dict[str, Any] = json.loads(await asyncio.wait_for(link.recv(), 5))
+    answer: dict[str, Any] = json.loads(await asyncio.wait_for(link.recv(), 20))
     return answer
 
 
 async def close_code(link: ClientConnection) -> int | None:
     with pytest.raises(ConnectionClosed):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while True:
                 await link.recv()
     return link.close_code

@@ -46,7 +46,7 @@ def body(*said: str, run: str = "c1", **more: Any) -> Json:
 
 
 async def ask(http: httpx2.AsyncClient, given: Json, *, watcher: Watcher | None = None) -> list[Json]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         answer = await http.post("/v1/ag-ui/a", json=given)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -416,7 +416,7 @@ async def test_a_run_whose_metadata_another_client_has_written_is_replayed() -> 
     app, _ = make_app([Say("well")])
     left = {"run": "r9", "skip": "x", "state": "{", "sdk": "9"}
     async with client(app) as http:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             given = {"input": "hi", "metadata": {"ag_ui": left}}
             started = await http.post("/v1/agents/a/threads/t1/runs", json=given)
             await http.get(f"/v1/agents/a/threads/t1/runs/{started.json()['run']}?wait=4")

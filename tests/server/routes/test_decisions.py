@@ -14,7 +14,7 @@ RUNS = "/v1/agents/risky/threads/t1/runs"
 async def test_a_waiting_call_is_decided() -> None:
     app = make_app()
     async with client(app) as http:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             run = (await http.post(RUNS, json={"input": "go"})).json()["run"]
             approval = await asked(app, run)
             steered = await http.post(f"{RUNS}/{run}/steer", json={"input": "be quick"})
@@ -37,7 +37,7 @@ async def test_a_waiting_call_is_decided() -> None:
 async def test_a_suspended_run_goes_on_once_decided() -> None:
     app = make_app("suspend")
     async with client(app) as http:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             run = (await http.post(RUNS, json={"input": "go"})).json()["run"]
             approval = await asked(app, run)
             while (await http.get(f"{RUNS}/{run}")).json()["status"] != "suspended":  # noqa: ASYNC110
@@ -55,7 +55,7 @@ async def test_a_suspended_run_goes_on_once_decided() -> None:
 async def test_a_suspended_run_is_cancelled() -> None:
     app = make_app("suspend")
     async with client(app) as http:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             run = (await http.post(RUNS, json={"input": "go"})).json()["run"]
             while (await http.get(f"{RUNS}/{run}")).json()["status"] != "suspended":  # noqa: ASYNC110
                 await anyio.sleep(0.001)

@@ -45,7 +45,7 @@ class Asked:
         self.app = create_app([Agent("echo", model=self.model, **options)], settings=Settings())
 
     async def ask(self, status: int = 200, **members: Any) -> Any:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with client(self.app) as http:
                 answer = await http.post(CHAT, json=body(**members))
         assert answer.status_code == status, answer.text
@@ -220,13 +220,13 @@ async def test_a_client_that_leaves_stops_its_run(stream: bool, app: Application
     async with post(app, CHAT, body("held", stream=stream), headers) as feed:
         if stream:
             await feed.next()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not (runs := await app.service.engine.threads.runs(app.service.topic("held", "t1"))):
                 await anyio.lowlevel.checkpoint()
         feed.leave()
 
     topic = app.service.topic("held", "t1")
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         record = await app.service.wait(topic, runs[0].run, 5)
     assert (record.status, record.message) == ("cancelled", "the client left")
 
@@ -257,7 +257,7 @@ async def test_a_refusal_has_its_own_place(app: Application) -> None:
 async def test_a_call_that_needs_a_person_is_refused(stream: bool) -> None:
     asked = Asked([Call("delete", {"path": "x"})], tools=[delete])
     async with post(asked.app, CHAT, body(stream=stream)) as feed:
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await feed.finished()
     await asked.app.aclose()
 
@@ -456,7 +456,7 @@ async def test_many_requests_at_once_share_nothing() -> None:
     async with anyio.create_task_group() as group:
         for _ in range(5):
             group.start_soon(one)
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while len(asked.model.requests) < 5:
                 await anyio.lowlevel.checkpoint()
         gate.set()

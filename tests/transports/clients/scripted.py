@@ -125,7 +125,7 @@ class Script(httpx2.AsyncBaseTransport):
 async def read(feed: Feed, most: int = 1000) -> list[object]:
     """Return what a feed gives: numbers of records, gaps as they are."""
     out: list[object] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async for item in feed:
             out.append(
                 item

@@ -67,7 +67,7 @@ def agents() -> list[Agent]:
 async def app() -> AsyncIterator[Application]:
     one = create_app(agents(), settings=Settings(retry_ms=(1, 2)))
     yield one
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await one.aclose()
 
 
@@ -170,7 +170,7 @@ async def status(agent: RemoteAgent, thread: str = "main") -> str:
 
 
 async def until_status(agent: RemoteAgent, wanted: str, thread: str = "main") -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         while await status(agent, thread) != wanted:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -277,7 +277,7 @@ async def test_a_server_has_a_default_agent(wire: ASGIStream) -> None:
         async with feed:
             return [(await anext(feed)).id[-2:], str(feed.head)]
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         listening = asyncio.create_task(listen())
         while not feed.connections:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -344,10 +344,10 @@ async def test_a_hole_in_a_runs_events_is_told(app: Application, connect: Connec
     tail.reset("fresh", tail.head)
 
     with pytest.raises(LostEventsError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while True:
                 await anext(texts)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         notices: list[RunNotice] = []
         while not notices:
             event = await anext(events)
