@@ -68,8 +68,7 @@ class Stencils:
         drafts: list[Draft] = []
         key: tuple[object, ...] = ()
         known: tuple[object, ...] = ()
-        time = -1.0
-        head = after = b""
+        before = between = after = b""
         name = kind = block = ""
         for event in parts_of(events):
             text: str | None = None
@@ -80,36 +79,37 @@ class Stencils:
                 said = event.event
                 if not said.data and said.kind in _TEXTS:
                     text, block = said.text, event.block
-                    key = (block, event.run, event.step, said.kind, said.provider)
+                    key = (topic, block, event.run, event.step, said.kind, said.provider)
             elif type(event) is TextDelta:
                 text, block = event.text, event.block
-                key = (block, event.run, event.step)
+                key = (topic, block, event.run, event.step)
             elif type(event) is ToolCallDelta:
                 text, block = event.text, event.block
-                key = (block, event.run, event.step, event.call)
+                key = (topic, block, event.run, event.step, event.call)
             if text is None or len(text) > LONGEST or event.parent is not None:
                 drafts += rest(topic, event)
                 continue
-            if key != known or event.time != time:
-                stencil = self._cut.get((topic, key)) or self._cut_out((topic, key), topic, event)
-                known, time = key, event.time
-                head = b"".join((stencil.before, self._stamp(time), stencil.between))
-                after, name, kind = stencil.after, stencil.type, stencil.kind
+            if key != known:
+                stencil = self._cut.get(key) or self._cut_out(key, topic, event)
+                known = key
+                before, between, after = stencil.before, stencil.between, stencil.after
+                name, kind = stencil.type, stencil.kind
+            time = event.time
             try:
                 quoted = encode_basestring(text).encode()
             except UnicodeEncodeError:  # half of a surrogate pair
                 quoted = encode_basestring(valid_text(text)).encode()
-            body = b"".join((head, quoted, after))
+            body = b"".join((before, self._stamp(time), between, quoted, after))
             drafts.append(Draft(name, kind, event.run, event.step, block, time, body))
         return drafts
 
     def _fill(self, topic: Topic, deltas: Deltas, drafts: list[Draft], rest: Rest) -> None:
         """Draft what stands for many deltas, none of which is made."""
         run, step, block, time, provider = deltas.run, deltas.step, deltas.block, deltas.time, deltas.provider
-        key: tuple[object, ...] = (block, run, step)
+        key: tuple[object, ...] = (topic, block, run, step)
         if provider is not None:
-            key = (block, run, step, "delta", provider)
-        stencil = self._cut.get((topic, key)) or self._cut_out((topic, key), topic, deltas.event(0))
+            key = (topic, block, run, step, "delta", provider)
+        stencil = self._cut.get(key) or self._cut_out(key, topic, deltas.event(0))
         head = b"".join((stencil.before, self._stamp(time), stencil.between))
         after, name, kind = stencil.after, stencil.type, stencil.kind
         for at, text in enumerate(deltas.texts):
