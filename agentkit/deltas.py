@@ -70,4 +70,6 @@ class EventBatch(Sequence[Event]):
 
 def parts_of(events: Iterable[Event]) -> Iterable[Part]:
     """Return events as they are kept: a batch's parts."""
-    return events.parts if isinstance(events, EventBatch) else events
+    if type(events) is EventBatch:  # asking an abstract class costs a third of a microsecond
+        return events.parts
+    return events

@@ -72,9 +72,6 @@ class Stencils:
         name = kind = block = ""
         for event in parts_of(events):
             text: str | None = None
-            if isinstance(event, Deltas):
-                self._fill(topic, event, drafts, rest)
-                continue
             if type(event) is Reasoning:
                 said = event.event
                 if not said.data and said.kind in _TEXTS:
@@ -86,6 +83,9 @@ class Stencils:
             elif type(event) is ToolCallDelta:
                 text, block = event.text, event.block
                 key = (topic, block, event.run, event.step, event.call)
+            elif isinstance(event, Deltas):
+                self._fill(topic, event, drafts, rest)
+                continue
             if text is None or len(text) > LONGEST or event.parent is not None:
                 drafts += rest(topic, event)
                 continue
