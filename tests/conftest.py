@@ -17,7 +17,7 @@ os.environ["AGENTKIT_ENGINE"] = "memory://"
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-TIMEOUTS = {"pure": 20, "faults": 60, "local": 120, "browser": 120}
+TIMEOUTS = {"pure": 40, "faults": 60, "local": 120, "browser": 120}
 """Seconds that a marker gives a test; the largest counts, and an explicit `timeout` marker wins over all."""
 
 # No deadline and no complaint about slowness: on a busy machine both judge the machine, not the code. In CI the examples
