@@ -2,8 +2,9 @@
 
     python load.py PORT PATH COUNT sse|socket [HELLO LINES] [--stall N]
 
-It prints `ready` once all are connected and greeted. A word `sum N` on its input makes it print, as JSON, once each reader has N deliveries,
-how many came, and the times from `ts:NANOSECONDSe` in them until now. `--stall` readers never read.
+It prints `ready PORT` once all are connected and greeted. A word `sum N [BURST]` on its input makes it print, as JSON, once each reader has N
+deliveries, how many came, and the times from `ts:NANOSECONDSe` in them until now. With a burst it sends a datagram from that port, to who sent
+one to it, whenever each has got that many more. `--stall` readers never read.
 """
 
 import base64
@@ -69,14 +70,15 @@ def quantile(values: list[int], part: float) -> float:
     return values[min(int(len(values) * part), len(values) - 1)] / 1e3 if values else 0.0
 
 
-def follow(readers: list[Reader], wanted: int) -> None:
+def follow(readers: list[Reader], wanted: int, burst: int, acks: socket.socket) -> None:
     """Read until each reader has `wanted` deliveries, and print what came."""
     selector = selectors.EpollSelector()
     for reader in readers:
         reader.socket.setblocking(False)
         selector.register(reader.socket, selectors.EVENT_READ, reader)
     late: list[int] = []
-    left = len(readers)
+    left = waited = len(readers)
+    goal, producer = burst, None
     until = time.monotonic() + PATIENCE
     while left and time.monotonic() < until:
         for key, _ in selector.select(1.0):
@@ -85,6 +87,12 @@ def follow(readers: list[Reader], wanted: int) -> None:
             now = time.monotonic_ns()
             before = reader.count
             late.extend(now - int(sent) for sent in reader.take(data) if sent)
+            if before < goal <= reader.count:
+                waited -= 1
+            if burst and not waited:
+                producer = producer or acks.recvfrom(16)[1]
+                acks.sendto(b"got", producer)
+                goal, waited = goal + burst, len(readers)
             if (before < wanted <= reader.count) or not data:
                 left -= 1
                 if not data:
@@ -103,14 +111,17 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     held = [connect(port, path, kind, hello) for _ in range(stalled)]
     readers = [Reader(connect(port, path, kind, hello)) for _ in range(count)]
-    print("ready", flush=True)
+    acks = socket.socket(type=socket.SOCK_DGRAM)
+    acks.bind(("127.0.0.1", 0))
+    acks.settimeout(PATIENCE)
+    print("ready", acks.getsockname()[1], flush=True)
     for line in sys.stdin:
-        word, _, number = line.strip().partition(" ")
+        word, *numbers = line.split()
         if word != "sum":
             break
         for reader in readers:
             reader.count = 0
-        follow(readers, int(number))
+        follow(readers, int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 0, acks)
     del held
 
 

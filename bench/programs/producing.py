@@ -1,10 +1,11 @@
 """What all fan-out servers share: how they are asked to produce. Standard library only: it runs in the peers' environments too.
 
-`GET /go?events=N&burst=B&rate=R` makes a server publish N events, B at once; with a rate R > 0 that many a second, else each burst as soon as
-the one before was handed to all readers. An event holds `{"ts": "ts:NANOSECONDSe"}` beside what an event needs.
+`GET /go?events=N&burst=B&rate=R&ack=PORT` makes a server publish N events, B at once; with a rate R > 0 that many a second, else each burst
+once all readers have got the one before: whoever has them sends a datagram from that port. An event holds `{"ts": "ts:NANOSECONDSe"}` beside what an event needs.
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs
@@ -24,7 +25,14 @@ async def go(query: str, publish: Publish) -> None:
     events, burst, rate = int(asked["events"]), int(asked.get("burst", 1)), asked.get("rate", 0.0)
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    for number in range(events // burst):
-        if rate:
-            await asyncio.sleep(max(0.0, begun + number * burst / rate - loop.time()))
-        await publish(burst)
+    with socket.socket(type=socket.SOCK_DGRAM) as readers:
+        readers.setblocking(False)
+        if not rate:
+            readers.connect(("127.0.0.1", int(asked["ack"])))
+            readers.send(b"here")
+        for number in range(events // burst):
+            if rate:
+                await asyncio.sleep(max(0.0, begun + number * burst / rate - loop.time()))
+            await publish(burst)
+            if not rate:
+                await loop.sock_recv(readers, 16)
