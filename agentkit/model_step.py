@@ -6,9 +6,10 @@ It knows no tools and no store. What came stays readable in `response`, also whe
 import time as clock
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final, cast
 
 from agentkit.accumulators import Response
-from agentkit.chunks import Chunk, TextChunk, ThinkingChunk
+from agentkit.chunks import Chunk, TextChunk, ThinkingChunk, ToolUseChunk
 from agentkit.content import Message, Origin
 from agentkit.errors import ModelError, ModelStreamError
 from agentkit.events import Event, RunNotice, StepRetrying, StepStarted
@@ -16,6 +17,9 @@ from agentkit.model import Model, ModelRequest, Notice, Retry
 from agentkit.observe import UNWATCHED, StepSight, Watch
 from agentkit.run_spec import Publish
 from agentkit.step_events import StepEvents
+
+_PIECES: Final = frozenset({TextChunk, ThinkingChunk, ToolUseChunk})
+"""What nearly all reads bring, and nothing else."""
 
 
 class ModelStep:
@@ -99,19 +103,27 @@ class ModelStep:
         """Fold and tell what one read brought: nearly always chunks and nothing else."""
         now = clock.time()
         out: list[Event] = []
-        chunks: list[Chunk] = []
-        add = self.response.add
-        for item in items:
-            if isinstance(item, (Notice, Retry)):
-                out.append(self._told(item, now))
-            else:
-                add(item)
-                chunks.append(item)
+        if _PIECES.issuperset(map(type, items)):
+            chunks = cast("Sequence[Chunk]", items)
+            self.response.extend(chunks)
+        else:
+            chunks = self._fold(items, out, now)
         told = self.events.map(chunks, now)
         if out:
             await self._publish([*out, *told])
         elif told.parts:
             await self._publish(told)
+
+    def _fold(self, items: Sequence[Chunk | Notice | Retry], out: list[Event], now: float) -> list[Chunk]:
+        """Fold the chunks and return them; what else there is goes to `out`, as events."""
+        chunks: list[Chunk] = []
+        for item in items:
+            if isinstance(item, (Notice, Retry)):
+                out.append(self._told(item, now))
+            else:
+                self.response.add(item)
+                chunks.append(item)
+        return chunks
 
     def _told(self, item: Notice | Retry, now: float) -> Event:
         if isinstance(item, Notice):

@@ -36,11 +36,10 @@ class NativeSSE:
 
     def step(self, state: object, record: Record) -> tuple[object, bytes]:
         """Return the state and the frame of one record."""
-        seq = record.seq
-        id = f"{record.epoch}-{seq}"  # noqa: A001 - the field's name
+        epoch, seq = record.epoch, record.seq
         event = f"event: {record.type}\n" if self.named else ""
-        head = f'id: {id}\n{event}data: {{"v":1,"id":"{id}","seq":{seq},'
-        return state, b"%b%b\n\n" % (head.encode(), record.body[1:])
+        head = f'id: {epoch}-{seq}\n{event}data: {{"v":1,"id":"{epoch}-{seq}","seq":{seq},'
+        return state, b"".join((head.encode(), record.body[1:], b"\n\n"))  # half of what `%` costs
 
     def is_over(self, state: object) -> bool:  # noqa: ARG002
         """Tell that nothing but the run's end is an end."""
