@@ -19,7 +19,7 @@ from agentkit.log import EARLIEST, Cursor, Page, Record, Tail, Topic
 OpenEngine: TypeAlias = Callable[[], Engine]
 """Opens an engine over the store under test; called again for a second process or after a restart."""
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds that a check waits for what should come soon."""
 
 

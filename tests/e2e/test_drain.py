@@ -259,10 +259,11 @@ async def test_with_uvicorns_workers_every_worker_takes_its_leave(tmp_path: Path
         await asyncio.to_thread(until, lambda: all(other.events for other in others))
         status, log = await asyncio.to_thread(server.end)
         for task in (following, *tasks):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 20)
 
-    assert took_leave(follower), log
-    assert all(other.events[-1]["type"] == "stream.closing" and other.ended_cleanly for other in others), log
+    # A worker does not wait for the ends of runs that another one has.
+    everybody = [follower, *others]
+    assert all(one.events[-1]["type"] == "stream.closing" and one.ended_cleanly for one in everybody), log
     # uvicorn's own processes may die of the signal as they like
     assert not re.search(r'File "[^"]*agentkit_', log), log
     assert status in (0, -signal.SIGTERM)
