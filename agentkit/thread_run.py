@@ -272,6 +272,7 @@ class ThreadRun:
             except EngineError:
                 if not is_bad:
                     raise
+                logger.exception("the agent's own emitter did not take the end of run %s", self.run.id)
         try:
             await log.emit(self._topic, events)
             await log.flush(self._topic)

@@ -29,7 +29,7 @@ from agentkit import (
     tool,
 )
 from agentkit.engines.memory import MemoryEngine
-from agentkit.errors import EngineError
+from agentkit.errors import EngineError, ModelError
 from agentkit.events import TERMINAL_TYPES, Event
 from agentkit.log import EARLIEST, Draft, Record, Topic
 from agentkit.run import CancelMode
@@ -729,3 +729,15 @@ async def test_a_straggler_says_nothing_after_the_end(inside: bool, monkeypatch:
         assert run._buffer.events[-1].type == "run.cancelled"
         page = await engine.log.read(TOPIC, EARLIEST, 999)
         assert page.records[-1].type == "run.cancelled"
+
+
+async def test_an_emitter_that_refuses_a_bad_end_is_told_of_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    emitter = BrokenEmitter(EngineError("no"), "run.failed")
+    agent = Agent("a", model=ScriptedModel([Fail("it broke")]), emitter=emitter)
+
+    with anyio.fail_after(20), pytest.raises(ModelError):
+        await agent.chat("hi")
+
+    assert "the agent's own emitter did not take the end of run" in caplog.text
