@@ -37,6 +37,8 @@ from agentkit.threads import claimed_run, decide, erase_thread, fork_thread
 from agentkit.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
+_THREAD = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]{0,127}", re.ASCII)
+"""Front ends make names that begin with `_` or `-` (nanoid, assistant-ui); with a dot they could be a path's `..`."""
 _CUSTOM = re.compile(r"[a-z][a-z0-9_.-]{0,63}", re.ASCII)
 _RESERVED = re.compile(
     r"(run|step|text|refusal|stream|state|reasoning|reasoning_block)\..*"
@@ -79,7 +81,7 @@ class Agent:
         Raises:
             ConfigurationError: a bad name, an unknown model, an impossible option.
         """
-        self.name = _check_name("agent name", name)
+        self.name = _check_name("agent name", name, _NAME)
         self.models = resolve_models(model)
         self.on_reasoning_event = on_reasoning_event
         self.emitter = emitter
@@ -414,7 +416,7 @@ class Agent:
         return RunRecord(new_id("run"), "queued", now, metadata=metadata)
 
     def _topic(self, thread: str, owner: str) -> Topic:
-        return Topic(owner, self.name, _check_name("thread", thread))
+        return Topic(owner, self.name, _check_name("thread", thread, _THREAD))
 
     def _here(self, run: str) -> Run | None:
         """Return the run of that id that goes on in this agent; its record may still say that it is suspended."""
@@ -465,7 +467,7 @@ class Agent:
         return AgentRun(task.run, topic.thread, start, task.asked, detached=detached)
 
 
-def _check_name(what: str, name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(f"{what} {quote(name)} does not match {_NAME.pattern}")
+def _check_name(what: str, name: str, pattern: re.Pattern[str]) -> str:
+    if not pattern.fullmatch(name):
+        raise ConfigurationError(f"{what} {quote(name)} does not match {pattern.pattern}")
     return name

@@ -349,12 +349,19 @@ async def test_emit_refuses_data_that_is_too_large_or_no_json() -> None:
     assert await agent.emit("toolbox.opened", "x" * 60_000) != ""
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "-a", "a" * 129, "ä", "a\n"])
+@pytest.mark.parametrize("name", ["", ".", "..", ".a", "a/b", "a b", "a" * 129, "ä", "a\n"])
 async def test_names_that_do_not_fit_a_path_are_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="agent name"):
         Agent(name, model=ScriptedModel())
     with pytest.raises(ConfigurationError, match="thread"):
         await Agent("a", model=ScriptedModel()).messages(thread=name)
+
+
+async def test_a_thread_may_be_called_as_front_ends_call_their_chats() -> None:
+    agent = Agent("a", model=ScriptedModel())
+
+    for name in ("__LOCALID_4x7", "-V1StGXR8_Z5", "~9"):
+        assert await agent.messages(thread=name) == []
 
 
 async def test_options_of_a_call_go_before_those_of_the_agent() -> None:

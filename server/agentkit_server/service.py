@@ -40,8 +40,8 @@ from agentkit_transports.problem import Problem, ProblemError
 
 logger = logging.getLogger("agentkit.server")
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
-"""Of agents, threads and runs in paths: what `Agent` takes."""
+NAME = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]{0,127}", re.ASCII)
+"""Of agents, threads and runs in paths: what `Agent` takes of a thread."""
 THREAD = "/v1/agents/{agent}/threads/{thread}"
 """Path of a thread, as routes write it."""
 ENDED = frozenset({"finished", "failed", "cancelled"})

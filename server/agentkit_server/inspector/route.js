@@ -2,7 +2,7 @@
  * The page's place in its address: `#agent=…&thread=…&run=…`. A link to a run can be sent to a colleague.
  */
 
-const NAME = /^[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}$/; // as the server: names are parts of paths
+const NAME = /^[A-Za-z0-9_~-][A-Za-z0-9_.~-]{0,127}$/; // as the server: names are parts of paths
 const OWN = /^t-([0-9a-z]{8})-[0-9a-z]+$/; // what `newThread` makes
 const MOMENT = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const RUN = /^[A-Za-z0-9][A-Za-z0-9_.~:-]{0,127}$/;

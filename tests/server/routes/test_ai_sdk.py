@@ -96,6 +96,16 @@ async def test_a_message_is_answered_and_the_threads_own_history_counts(
     assert seen(model) == [("user", "one"), ("assistant", "answer 1"), ("user", "two")]
 
 
+@pytest.mark.parametrize("chat", ["__LOCALID_4x7", "-V1StGXR8_Z5"], ids=["assistant-ui", "nanoid"])
+async def test_a_chat_may_be_called_as_front_ends_call_theirs(chats: Application, chat: str) -> None:
+    answer = await send(chats, "echo", id=chat, messages=[said("one")])
+    async with client(chats) as http:
+        shown = await http.get(f"/v1/ai-sdk/echo/{chat}")
+
+    assert text_of(answer) == "answer 1"
+    assert [one["role"] for one in shown.json()["messages"]] == ["user", "assistant"]
+
+
 async def test_an_empty_thread_takes_over_what_was_visible_elsewhere(
     chats: Application, model: ScriptedModel
 ) -> None:
