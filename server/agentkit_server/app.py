@@ -104,7 +104,7 @@ class Application:
                 scope[LATER] = None
                 await self._router(scope, receive, send)
         except (HTTPException, ProblemError) as error:
-            response = response_of(error, scope)
+            response = openai.not_here(error, scope) or response_of(error, scope)
             if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 response.headers["Allow"] = ", ".join(self._allowed(scope))
         if response is None:

@@ -5,12 +5,14 @@ A request is a conversation of its own: the history is what the client sends, an
 leaves stops its run. Reasoning comes as `reasoning_content`. Errors have OpenAI's shape.
 """
 
+import re
 import time
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final
 
 import anyio
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,6 +35,11 @@ from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.protocols.openai_chat import Completion, Fold, State, error_of
 
 HEADER: Final = "x-thread-id"
+_THEIRS: Final = re.compile(
+    r"/v1/(chat/completions|models|responses|conversations|completions|embeddings|moderations|assistants|threads|batches|files|images|audio)(/.*)?",
+    re.DOTALL,
+)
+"""Where OpenAI's clients ask."""
 _KINDS: Final[dict[int, str]] = {
     401: "authentication_error",
     403: "permission_error",
@@ -85,7 +92,7 @@ class _Rooms:
     async def complete(self, request: Request) -> Response:
         settings = self._service.settings
         body = await read_json(
-            request, ChatRequest, max_size=settings.body_size, max_depth=settings.json_depth
+            request, ChatRequest, max_size=settings.history_size, max_depth=settings.json_depth
         )
         check_request(body)
         thread = thread_of(body, request.headers.get(HEADER, ""))
@@ -203,6 +210,15 @@ def refused(error: Exception, scope: Scope) -> Response:
     }
     body = error_of(problem.detail or HTTPStatus(status).phrase, kind, problem.code, problem.field or None)
     return JSONResponse(body, status, headers)
+
+
+def not_here(error: Exception, scope: Scope) -> Response | None:
+    """Return the answer for a path or method of OpenAI's that is not served: its clients show no other shape. None for other errors."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    if not isinstance(error, HTTPException) or not _THEIRS.fullmatch(path):
+        return None
+    said = f"{scope['method']} {quote(path)} is not served here; ask POST /v1/chat/completions or GET /v1/models"
+    return refused(ProblemError(Problem(error.status_code, problem_of(error).code, said)), scope)
 
 
 def _no_model(name: str) -> ProblemError:

@@ -351,18 +351,53 @@ async def test_instructions_at_the_end_go_before_the_question(asked: Asked) -> N
 
 async def test_errors_before_the_body_is_read_have_the_shape_too(app: Application) -> None:
     async with client(app) as http:
-        large = await http.post(CHAT, json=body("planner", pad="x" * 3000))
         broken = await http.post(CHAT, content=b"{", headers={"content-type": "application/json"})
         form = await http.post(CHAT, data={"model": "planner"})
         unknown = await http.post(CHAT, json=body("nobody"))
 
-    assert [answer.status_code for answer in (large, broken, form, unknown)] == [413, 400, 415, 404]
+    assert [answer.status_code for answer in (broken, form, unknown)] == [400, 415, 404]
     assert all(
         set(answer.json()["error"]) == {"message", "type", "param", "code"}
-        for answer in (large, broken, form, unknown)
+        for answer in (broken, form, unknown)
     )
     error = unknown.json()["error"]
     assert (error["code"], error["param"]) == ("model_not_found", "model")
+
+
+async def test_a_client_that_sends_the_whole_conversation_has_more_room() -> None:
+    model = ScriptedModel("yes")
+    app = create_app([Agent("echo", model=model)], settings=Settings(body_size=2000, history_size=20_000))
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'aWlp' * 4000}"}}
+    said = {"role": "user", "content": [picture]}
+    async with client(app) as http:
+        taken = await http.post(CHAT, json=body(messages=[said]))
+        large = await http.post(CHAT, json=body(messages=[said, said]))
+    await app.aclose()
+
+    assert (taken.status_code, large.status_code) == (200, 413)
+    assert large.json()["error"]["code"] == "too_large"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        pytest.param("POST", "/v1/responses", 404, id="responses"),
+        pytest.param("GET", "/v1/responses/resp_1", 404, id="a response"),
+        pytest.param("POST", "/v1/embeddings", 404, id="embeddings"),
+        pytest.param("GET", "/v1/chat/completions", 405, id="stored completions"),
+        pytest.param("DELETE", "/v1/models/planner", 405, id="a model's end"),
+    ],
+)
+async def test_what_openais_clients_ask_by_mistake_is_refused_in_their_shape(
+    app: Application, method: str, path: str, status: int
+) -> None:
+    async with client(app) as http:
+        answer = await http.request(method, path)
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"]) == (status, "invalid_request_error")
+    assert error["message"].startswith(f"{method} {path!r} is not served here; ask POST /v1/chat/completions")
+    assert ("allow" in answer.headers) == (status == 405)
 
 
 async def test_who_is_not_known_learns_it_in_openais_shape() -> None:
