@@ -27,12 +27,17 @@ _MESSAGES: Final = (
     "detail",
     "error_msg",
     "error_message",
+    "errorMessage",
     "status_msg",
     "title",
     "Message",
     "reason",
 )
-_CODES: Final = ("code", "error_code", "err_code", "status_code", "type", "status")
+_SURE: Final = ("error_message", "error_msg", "errorMessage")
+"""Members that only an error has."""
+_LIKELY: Final = ("message", "detail", "msg", "errors")
+"""Members that an error has, and that mean something else in a payload that says what it is."""
+_CODES: Final = ("code", "error_code", "errorCode", "err_code", "status_code", "error_type", "type", "status")
 _STATUSES: Final = ("status_code", "http_status", "status", "code", "error_code")
 
 
@@ -64,14 +69,16 @@ def real_error(error: object) -> object:
 
 def looks_like_error(payload: dict[str, Any]) -> bool:
     """Tell whether a payload without choices, usage and an `error` member is an error all the same."""
-    if payload.get("object") == "error" or payload.get("type") == "error":
+    if payload.get("object") == "error" or payload.get("type") == "error" or base_failed(payload):
         return True
-    base = payload.get("base_resp")  # MiniMax
-    if isinstance(base, dict) and base.get("status_code"):
-        return True
-    return "object" not in payload and any(
-        payload.get(name) for name in ("message", "detail", "msg", "errors")
-    )
+    names = _SURE if "object" in payload else (*_SURE, *_LIKELY)
+    return any(payload.get(name) for name in names)
+
+
+def base_failed(payload: dict[str, Any]) -> bool:
+    """Tell whether a payload of MiniMax says in its `base_resp` that it failed: it stands beside choices too."""
+    base = payload.get("base_resp")
+    return isinstance(base, dict) and bool(base.get("status_code"))
 
 
 _KINDS: Final[tuple[tuple[str, bool, tuple[str, ...]], ...]] = (

@@ -2,7 +2,7 @@
 
 Pure. Fragments go by index, else by id, else to the last call. An id and a name are set once; empty ones are none. Nothing of a call is
 given out before its id and its name are known, because watchers are told both with its first piece; a call that has no id by the end
-gets one of our making.
+gets one of our making. Whole arguments that are said again count once, and an empty object that arguments follow was no argument.
 """
 
 import hashlib
@@ -17,6 +17,11 @@ from agentkit.dialects.blocks import Blocks
 
 FORMAT: Final = "openai-chat"
 """The format label of a call's state: its `extra_content`, in which Gemini's chat endpoint puts the signature it wants back."""
+
+_EMPTY: Final = "{}"
+"""With it some servers begin the arguments that they stream then; so it is held back until it is known to be all."""
+
+_LEGACY: Final = "function_call"
 
 _MARK: Final = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 
@@ -60,7 +65,20 @@ class _Whole:
 
 
 class _Call:
-    __slots__ = ("begun", "ended", "held", "id", "index", "joiner", "name", "state", "whole")
+    __slots__ = (
+        "begun",
+        "empty",
+        "ended",
+        "held",
+        "id",
+        "index",
+        "joiner",
+        "name",
+        "pieces",
+        "size",
+        "state",
+        "whole",
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -72,6 +90,39 @@ class _Call:
         self.held: list[str] = []
         self.joiner = SurrogateJoiner()
         self.whole = _Whole()
+        self.pieces: list[str] = []  # the arguments so far, as they came
+        self.size = 0  # characters of them
+        self.empty = False  # they are an empty object, which is held back
+
+    def more(self, piece: str) -> str:
+        """Take a piece of the arguments and return what of them is to be given out now."""
+        if self.empty:
+            if not piece.strip():
+                return ""
+            self.empty = False
+            if piece.lstrip().startswith("{"):
+                self.pieces.clear()
+                self.size, self.whole = 0, _Whole()
+            else:
+                return self.joiner.feed(_EMPTY + self._taken(piece))
+        elif len(piece) == self.size and self.whole and piece == "".join(self.pieces):
+            return ""
+        self._taken(piece)
+        self.empty = len(self.pieces) == 1 and piece == _EMPTY
+        return "" if self.empty else self.joiner.feed(piece)
+
+    def rest(self) -> str:
+        """Return what was held back of the arguments: no more of them come."""
+        if self.empty:
+            self.empty = False
+            return _EMPTY
+        return self.joiner.flush()
+
+    def _taken(self, piece: str) -> str:
+        self.pieces.append(piece)
+        self.size += len(piece)
+        self.whole.add(piece)
+        return piece
 
 
 class ToolCalls:
@@ -106,8 +157,10 @@ class ToolCalls:
                 self._add(fragment.get("index"), _word(fragment.get("id")), function, state, out)
 
     def add_legacy(self, function: dict[str, Any], out: list[Chunk]) -> None:
-        """Take a fragment of `function_call`: the one call that the wire had before there were several."""
-        self._add("function_call", "", function, None, out)
+        """Take a fragment of `function_call`: the one call that the wire had before there were several, and some still say it twice."""
+        if self._calls and _LEGACY not in self._at:
+            return
+        self._add(_LEGACY, "", function, None, out)
 
     def end(self, out: list[Chunk], *, cut: bool = False) -> None:
         """The end of all calls was told.
@@ -139,6 +192,7 @@ class ToolCalls:
         if not isinstance(place, (int, float, str)):
             place = None
         call = self._continued(place, id_, name, piece)
+        begins = call is None
         if call is None:
             if not (id_ or name or piece):
                 return
@@ -151,7 +205,7 @@ class ToolCalls:
             self._blocks.end(out)
         self._last = call
         self._changed = True
-        if place is not None:
+        if place is not None and (begins or id_ or name):
             self._at[place] = call
         if id_ and not call.id:
             call.id = valid_text(id_)
@@ -159,13 +213,12 @@ class ToolCalls:
         call.name = call.name or valid_text(name)
         call.state = state or call.state
         if piece:
-            call.whole.add(piece)
-            piece = call.joiner.feed(piece)
+            piece = call.more(piece)
         self._give(call, piece, out)
 
     def _continued(self, place: object, id_: str, name: str, piece: str) -> _Call | None:
         """Return the call that a fragment goes on with, or None where it begins one."""
-        call = self._candidate(place, id_, name)
+        call = self._candidate(place, id_, name, piece)
         if call is None or not name or not call.whole:
             return call
         more = piece.strip() != ""  # two whole texts cannot be one call's
@@ -177,10 +230,15 @@ class ToolCalls:
             begins = more and place is not None and self._at.get(place) is not call
         return None if begins else call
 
-    def _candidate(self, place: object, id_: str, name: str) -> _Call | None:
-        if place is not None:
-            return self._at.get(place) or self._ids.get(id_)
+    def _candidate(self, place: object, id_: str, name: str, piece: str) -> _Call | None:
         last = self._last
+        if place is not None:
+            call = self._at.get(place) or self._ids.get(id_)
+            if call is None and last is not None and not (id_ or name) and last.name and not last.whole:
+                # a place of which nothing is known: some servers count the pieces of a call elsewhere than its head
+                begins = last.size and piece.lstrip().startswith("{")
+                return None if begins else last
+            return call
         if id_:
             call = self._ids.get(id_)
             if call is None and last is not None and not name and not last.whole:
@@ -207,13 +265,13 @@ class ToolCalls:
         call.held.clear()
 
     def _release(self, call: _Call, out: list[Chunk]) -> None:
-        half = call.joiner.flush()
+        rest = call.rest()
         if not call.begun:
             call.id = call.id or self._new_id(call)
-            call.held.append(half)
+            call.held.append(rest)
             self._begin(call, out)
-        elif half:
-            out.append(_chunk(call, "", "", half))
+        elif rest:
+            out.append(_chunk(call, "", "", rest))
 
     def _new_id(self, call: _Call) -> str:
         digest = hashlib.sha256(f"{self.seed}\n{call.index}".encode(errors="replace"))

@@ -21,11 +21,11 @@ from agentkit.chunks import (
 from agentkit.content import valid_text
 from agentkit.dialects.base import parse_payload
 from agentkit.dialects.blocks import TEXT, THINKING, Blocks
-from agentkit.dialects.fault_words import classify, looks_like_error, read_fault, real_error
+from agentkit.dialects.fault_words import base_failed, classify, looks_like_error, read_fault, real_error
 from agentkit.dialects.openai_chat_calls import ToolCalls
 from agentkit.dialects.openai_chat_content import image_chunk, joined_text
 from agentkit.dialects.openai_chat_details import ReasoningDetails
-from agentkit.dialects.openai_chat_finish import FINISH
+from agentkit.dialects.openai_chat_finish import finish_of
 from agentkit.dialects.openai_chat_usage import read_usage
 from agentkit.dialects.think_tags import ThinkTags
 from agentkit.errors import WireError, quote
@@ -35,7 +35,7 @@ NAME: Final = "openai-chat"
 _FIRST: Final = (0, None, "0")
 """What the first choice is called."""
 
-_REASONING: Final = ("reasoning_content", "reasoning", "thinking", "thought")
+_REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thought")
 """Names for one thing; where a delta has several, it says it several times, and the first counts."""
 
 _SEED: Final = 1000
@@ -79,7 +79,7 @@ class ChatDecoder:
 
     def feed(self, event: str, data: str) -> list[Chunk]:
         """Return the chunks of one payload; see `Decoder.feed`."""
-        if self._done or not data:
+        if self._done or not data or data.isspace():
             return []  # after the end nothing counts; an empty payload is somebody's keep-alive
         if len(data) < 16 and data.strip() == "[DONE]":
             out: list[Chunk] = []
@@ -165,7 +165,7 @@ class ChatDecoder:
             self._take_usage(usage, out)
         if error:
             self._error(error, out)
-        elif not choices and not usage and looks_like_error(payload):
+        elif (not choices and not usage and looks_like_error(payload)) or base_failed(payload):
             self._error(payload, out)
 
     def _choice(self, choice: Any, out: list[Chunk], *, broken: bool) -> None:
@@ -255,8 +255,8 @@ class ChatDecoder:
         if not isinstance(part, dict):
             return
         match part.get("type"):
-            case "thinking" | "reasoning":
-                self._plain_reasoning(part.get("thinking") or part.get("text"), out)
+            case "thinking" | "reasoning" | "reasoning_text":
+                self._plain_reasoning(part.get("thinking") or part.get("reasoning") or part, out)
             case "text" | "output_text":
                 if (text := part.get("text")) and isinstance(text, str):
                     self._content(text, out)
@@ -295,12 +295,15 @@ class ChatDecoder:
 
     def _finished(self, finish: object, out: list[Chunk], *, broken: bool) -> None:
         raw = valid_text(finish if isinstance(finish, str) else str(finish)[:100])
-        self._finish = FINISH.get(raw.lower(), "other")
+        reason = finish_of(raw)
+        if reason is None:
+            return
+        self._finish = reason
         if self._finish != "error" and not (self._failed or broken):
             self._calls.end(out, cut=self._finish == "length")
         if raw != self._raw_finish:  # some say it twice
             self._raw_finish = raw
-            out.append(FinishChunk(self._finish, raw))
+            out.append(FinishChunk(reason, raw))
 
     def _take_usage(self, usage: object, out: list[Chunk]) -> None:
         if isinstance(usage, dict) and usage and usage != self._usage:
@@ -357,6 +360,7 @@ class ChatDecoder:
 _READERS: Final[dict[str, _Reader]] = {
     "reasoning_content": ChatDecoder._plain_reasoning,
     "reasoning": ChatDecoder._plain_reasoning,
+    "reasoning_text": ChatDecoder._plain_reasoning,
     "thinking": ChatDecoder._plain_reasoning,
     "thought": ChatDecoder._plain_reasoning,
     "reasoning_summary": ChatDecoder._summary,

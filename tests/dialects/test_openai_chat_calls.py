@@ -70,6 +70,19 @@ B = ("b", "g", '{"y":2}', True)
         pytest.param([fragment(0, name="f", args='{"x"'), fragment(0, "a", args=":1}")], [A], id="the id comes late"),
         pytest.param([fragment(0, "a"), fragment(0, name="f", args='{"x":1}')], [A], id="the name comes late"),
         pytest.param([{"id": "a", "name": "f", "arguments": '{"x":1}'}], [A], id="no function member"),
+        pytest.param([fragment(0, "a", "f", '{"x":1}'), fragment(0, "b", "g", '{"y"'), fragment(1, args=":2"), fragment(1, args="}")],
+                     [A, B], id="a head at the index of another, its tail elsewhere"),
+        pytest.param([fragment(0, "a", "f"), fragment(1, args='{"x"'), fragment(1, args=":1}")], [A], id="head and arguments at two indexes"),
+        pytest.param([fragment(0, "a", "f", '{"x"'), fragment(1, args='{"y":2}'), fragment(0, args=":1}"), fragment(1, "b", "g")],
+                     [A, B], id="another call whose head comes late"),
+        pytest.param([fragment(0, "a", "f", "{}"), fragment(0, args='{"x"'), fragment(0, args=":1}")], [A], id="an empty object first"),
+        pytest.param([fragment(0, "a", "f", {}), fragment(0, args=' {"x":1}')], [("a", "f", ' {"x":1}', True)], id="an empty object first, no text"),
+        pytest.param([fragment(0, "a", "f", "{}"), fragment(0, args=" "), fragment(0, args="")], [("a", "f", "{}", True)], id="an empty object only"),
+        pytest.param([fragment(0, "a", "f", "{}"), fragment(0, args="x")], [("a", "f", "{}x", True)], id="no arguments behind an empty object"),
+        pytest.param([fragment(0, "a", "f", '{"x"'), fragment(0, args=":1}"), fragment(0, "a", "f", '{"x":1}')],
+                     [A], id="whole arguments said again"),
+        pytest.param([fragment(0, "a", "f", '{"x":1}'), fragment(0, "a", "f", '{"y":2}')],
+                     [("a", "f", '{"x":1}{"y":2}', True)], id="other whole arguments under one id"),
         pytest.param([{"index": 0, "id": "a", "function": None}, fragment(0, name="f", args='{"x":1}')], [A], id="function null"),
     ],
 )  # fmt: skip
@@ -196,6 +209,18 @@ def test_the_legacy_function_call_is_a_call() -> None:
     assert (out[0].name, out[0].input, out[0].id[:5]) == ("f", '{"x":1}', "call_")
 
 
+def test_a_call_said_in_both_forms_is_one() -> None:
+    calls = ToolCalls(Blocks())
+    out: list[Chunk] = []
+
+    calls.add([fragment(0, "a", "f", '{"x":')], out)
+    calls.add_legacy({"name": "f", "arguments": '{"x":'}, out)
+    calls.add([fragment(0, args="1}")], out)
+    calls.add_legacy({"arguments": "1}"}, out)
+
+    assert out == [ToolUseChunk("a", "f", '{"x":', 0), ToolUseChunk("", "", "1}", 0)]
+
+
 def test_halves_of_a_pair_are_joined_over_fragments() -> None:
     assert read([fragment(0, "a", "f", '"\ud83d')], [fragment(0, args='\ude80"\ud83d')]) == [
         ("a", "f", '"🚀"\ufffd', True)
@@ -207,10 +232,10 @@ def test_extra_content_is_the_state_of_its_call() -> None:
     out: list[Chunk] = []
     extra = {"google": {"thought_signature": "s"}}
 
-    calls.add([{**fragment(0, "a", "f", "{}"), "extra_content": extra}, fragment(1, "b", "g", "{}")], out)
+    calls.add([{**fragment(0, "a", "f", "1"), "extra_content": extra}, fragment(1, "b", "g", "2")], out)
 
     state = '{"google":{"thought_signature":"s"}}'
     assert out == [
-        ToolUseChunk("a", "f", "{}", 0, "", "", state, "openai-chat"),
-        ToolUseChunk("b", "g", "{}", 1),
+        ToolUseChunk("a", "f", "1", 0, "", "", state, "openai-chat"),
+        ToolUseChunk("b", "g", "2", 1),
     ]

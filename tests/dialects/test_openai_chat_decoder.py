@@ -52,8 +52,8 @@ STOP = chunk(finish="stop")
 # one delta
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking", "thought"])
-def test_reasoning_has_four_names(name: str) -> None:
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "reasoning_text", "thinking", "thought"])
+def test_reasoning_has_many_names(name: str) -> None:
     assert read(chunk({name: "hm"}), STOP, "[DONE]") == [
         thinking("hm"),
         FinishChunk("stop", "stop"),
@@ -62,7 +62,7 @@ def test_reasoning_has_four_names(name: str) -> None:
 
 
 def test_one_delta_says_reasoning_then_text_then_refusal_then_calls() -> None:
-    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}
     delta = {"tool_calls": [call], "refusal": "no", "content": "t", "reasoning": "r"}
 
     assert read(chunk(delta), close=False) == [
@@ -72,7 +72,7 @@ def test_one_delta_says_reasoning_then_text_then_refusal_then_calls() -> None:
         BlockEndChunk(1),
         RefusalChunk("no", 2),
         BlockEndChunk(2),
-        ToolUseChunk("c", "f", "{}", 3),
+        ToolUseChunk("c", "f", "{", 3),
     ]
 
 
@@ -144,6 +144,8 @@ def test_what_is_empty_or_unknown_says_nothing(delta: dict[str, Any]) -> None:
 def test_content_may_be_a_list_of_parts() -> None:
     parts = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "he"}, {"type": "text", "text": "avy"}]},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": ", he"}]},
+        {"type": "reasoning", "text": "avy"},
         {"type": "text", "text": "Light"},
         "ly",
         {"type": "refusal", "refusal": "no"},
@@ -152,6 +154,8 @@ def test_content_may_be_a_list_of_parts() -> None:
 
     assert read(chunk({"content": parts}), close=False) == [
         thinking("heavy", 0),
+        thinking(", he", 0),
+        thinking("avy", 0),
         BlockEndChunk(0),
         TextChunk("Light", 1),
         TextChunk("ly", 1),
@@ -238,7 +242,11 @@ def test_a_whole_answer_in_one_payload_is_read() -> None:
         ("content_filter", "content_filter"),
         ("sensitive", "content_filter"),
         ("refusal", "refusal"),
+        ("COMPLETE", "stop"),
+        ("model_context_window_exceeded", "length"),
+        ("content_filter: PROHIBITED_CONTENT", "content_filter"),
         ("something new", "other"),
+        ("something: new", "other"),
     ],
 )
 def test_finish_reasons_are_our_words(word: str, reason: str) -> None:
@@ -259,7 +267,7 @@ def test_text_and_another_finish_may_follow_a_finish() -> None:
     ]
 
 
-@pytest.mark.parametrize("nothing", [None, ""], ids=["null", "empty"])
+@pytest.mark.parametrize("nothing", [None, "", "null", "NOT_FINISHED"], ids=str)
 def test_done_alone_is_an_end(nothing: str | None) -> None:
     assert read(chunk({"content": "a"}, nothing), " [DONE]\n") == [
         TextChunk("a", 0),
@@ -297,12 +305,21 @@ def test_after_done_nothing_counts() -> None:
     assert decoder.close() == []
 
 
-def test_a_finish_that_says_error_is_one() -> None:
-    chunks = read(chunk({"content": "a"}, "error"), "[DONE]")
+@pytest.mark.parametrize("word", ["error", "abort", "function_call_filter: MALFORMED_FUNCTION_CALL"])
+def test_a_finish_that_says_error_is_one(word: str) -> None:
+    chunks = read(chunk({"content": "a"}, word), "[DONE]")
 
-    assert chunks[:2] == [TextChunk("a", 0), FinishChunk("error", "error")]
+    assert chunks[:2] == [TextChunk("a", 0), FinishChunk("error", word)]
     assert isinstance(chunks[-1], ErrorChunk)
-    assert (chunks[-1].kind, chunks[-1].code) == ("provider", "error")
+    assert (chunks[-1].kind, chunks[-1].code) == ("provider", word)
+
+
+def test_a_word_for_no_reason_yet_ends_nothing() -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+
+    chunks = read(chunk({"tool_calls": [call]}, "null"))
+
+    assert [type(c) for c in chunks] == [ToolUseChunk, ToolUseChunk, ErrorChunk]
 
 
 # errors
@@ -325,6 +342,11 @@ def test_a_finish_that_says_error_is_one() -> None:
         pytest.param('{"detail":"gone"}', "", "gone", True, id="FastAPI"),
         pytest.param('{"base_resp":{"status_code":1008,"status_msg":"insufficient balance"},"choices":null}',
                      "1008", "insufficient balance", False, id="MiniMax"),
+        pytest.param('{"base_resp":{"status_code":1027,"status_msg":"sensitive"},"choices":[{"index":0,"delta":{}}],"usage":{}}',
+                     "1027", "sensitive", False, id="MiniMax beside a choice"),
+        pytest.param('{"error_code":17,"error_msg":"daily limit"}', "17", "daily limit", True, id="Qianfan"),
+        pytest.param('{"object":"chat.completion.chunk","choices":null,"error_type":"BadRequestError","error_message":"too long"}',
+                     "BadRequestError", "too long", False, id="DeepInfra"),
         pytest.param('{"choices":[],"x_groq":{"error":"over capacity"}}', "", "over capacity", True, id="Groq"),
         pytest.param('{"choices":[{"index":0,"delta":{},"error":{"code":429,"message":"slow down"}}]}',
                      "429", "slow down", True, id="a member of a choice"),
@@ -389,7 +411,9 @@ def test_a_broken_payload_raises(payload: str) -> None:
         read(payload)
 
 
-@pytest.mark.parametrize("payload", ["", "null", '""', "[]", "{}", '{"choices":null}', '{"choices":[]}'])
+@pytest.mark.parametrize(
+    "payload", ["", "  ", "null", '""', "[]", "{}", '{"choices":null}', '{"choices":[]}']
+)
 def test_a_payload_that_says_nothing_is_nothing(payload: str) -> None:
     assert read(payload, STOP) == [FinishChunk("stop", "stop")]
 
@@ -474,7 +498,7 @@ def test_tags_are_looked_for_only_where_the_profile_says_so() -> None:
 
 
 def test_half_a_tag_is_text_once_a_call_comes() -> None:
-    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}
 
     chunks = read(chunk({"content": "a <th"}), chunk({"tool_calls": [call]}), think_tags=True, close=False)
 
@@ -482,7 +506,7 @@ def test_half_a_tag_is_text_once_a_call_comes() -> None:
         TextChunk("a ", 0),
         TextChunk("<th", 0),
         BlockEndChunk(0),
-        ToolUseChunk("c", "f", "{}", 1),
+        ToolUseChunk("c", "f", "{", 1),
     ]
 
 
