@@ -86,8 +86,10 @@ class BodyDecoder:
         return out
 
     def _feed(self, name: str, payloads: list[str], out: list[Chunk]) -> None:
-        """Take the payloads of events of one name."""
-        if self._quick is not None and name != "error":
+        """Take the payloads of events of one name. An error is one in any case of its name."""
+        if name.lower() == "error":
+            name = "error"
+        elif self._quick is not None:
             feed_all(self._quick, name, payloads, out)
             return
         for payload in payloads:

@@ -104,6 +104,23 @@ def test_what_came_before_a_fault_is_given_out_at_every_cut(dialect: Echo, body:
             decoder.feed(b"data: c\n\n")
 
 
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if DIALECTS[name].framing == "sse"])
+@pytest.mark.parametrize("name", ["error", "Error", "ERROR"])
+def test_an_event_named_error_is_one_in_any_case(dialect: str, name: str) -> None:
+    found = read_stream(DIALECTS[dialect], TARGET, [f"event: {name}\ndata: gone\n\n".encode()])
+
+    assert isinstance(found["error"], dict)
+    assert (found["error"]["kind"], found["error"]["message"]) == ("provider", "gone")
+
+
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if DIALECTS[name].framing == "sse"])
+def test_a_blank_payload_says_nothing(dialect: str) -> None:
+    found = read_stream(DIALECTS[dialect], TARGET, [b"data:\n\ndata:  \n\nevent: ping\ndata: \t\n\n"])
+
+    assert isinstance(found["error"], dict)
+    assert found["error"]["kind"] == "truncated"
+
+
 @pytest.mark.parametrize("body", [b"data: a\n\ndata: !\n\n", b"data: !\n\n", b"data: " + b"x" * 200], ids=str)
 def test_what_a_decoder_held_back_is_not_lost_to_a_fault(body: bytes) -> None:
     decoder = BodyDecoder(Echo(end="held"), TARGET, max_event_size=100)

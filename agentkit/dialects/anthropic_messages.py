@@ -40,6 +40,7 @@ from agentkit.dialects.base import (
     StatusFault,
     Target,
     parse_payload,
+    says_nothing,
     state_text,
 )
 from agentkit.dialects.fault_words import status_fault
@@ -122,7 +123,7 @@ class AnthropicMessagesDecoder:
         try:
             payload = parse_payload(NAME, data)
         except WireError:
-            if not data or data == "[DONE]":  # some compatible servers close as the chat dialect does
+            if says_nothing(data):
                 return []
             if event != "error":
                 raise

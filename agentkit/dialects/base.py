@@ -261,6 +261,11 @@ def parse_payload(dialect: str, data: str) -> Any:
             raise WireError(f"{dialect} payload is not JSON: {quote(data)}") from None
 
 
+def says_nothing(data: str) -> bool:
+    """Tell whether a payload is a keep-alive or the end that the chat dialect has: others close with it too, and it ends nothing there."""
+    return data.strip() in ("", "[DONE]")
+
+
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with the members of `over`: objects are merged, everything else is replaced. Neither is changed or shared."""
     out = {name: deepcopy(value) for name, value in base.items() if name not in over}

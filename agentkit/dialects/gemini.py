@@ -24,7 +24,15 @@ from agentkit.chunks import (
 )
 from agentkit.content import Usage, valid_text
 from agentkit.dialects import gemini_request
-from agentkit.dialects.base import HTTPParts, StatusFault, Target, made_id, parse_payload, state_text
+from agentkit.dialects.base import (
+    HTTPParts,
+    StatusFault,
+    Target,
+    made_id,
+    parse_payload,
+    says_nothing,
+    state_text,
+)
 from agentkit.dialects.blocks import TEXT, THINKING, Blocks
 from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.gemini_arguments import PartialArguments, json_text
@@ -101,7 +109,7 @@ class GeminiDecoder:
 
     def feed(self, event: str, data: str) -> list[Chunk]:
         """Return the chunks of one payload; see `Decoder.feed`."""
-        if not data or data == "[DONE]":
+        if says_nothing(data):
             return []
         try:
             payload = parse_payload(NAME, data)

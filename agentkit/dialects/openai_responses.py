@@ -22,7 +22,7 @@ from agentkit.chunks import (
 )
 from agentkit.content import Usage, valid_text
 from agentkit.dialects import openai_responses_request
-from agentkit.dialects.base import HTTPParts, StatusFault, Target, parse_payload
+from agentkit.dialects.base import HTTPParts, StatusFault, Target, parse_payload, says_nothing
 from agentkit.dialects.fault_words import classify, read_fault, status_fault
 from agentkit.dialects.openai_responses_items import NAME, Items, kind_of, object_of, release, text_of
 from agentkit.dialects.second_try import without_replay_state
@@ -56,7 +56,7 @@ class ResponsesDecoder:
 
     def feed(self, event: str, data: str) -> list[Chunk]:
         """Return the chunks of one payload; see `Decoder.feed`."""
-        if not data or data == "[DONE]":  # gateways close as the chat dialect does
+        if says_nothing(data):
             return []
         try:
             payload = parse_payload(NAME, data)

@@ -451,7 +451,7 @@ def test_the_kind_is_taken_from_the_event_name_where_the_payload_has_none() -> N
     ]
 
 
-@pytest.mark.parametrize("data", ["", "[DONE]"])
+@pytest.mark.parametrize("data", ["", " ", "[DONE]", " [DONE] "])
 def test_what_the_chat_dialect_closes_with_says_nothing(data: str) -> None:
     assert AnthropicMessagesDecoder().feed("", data) == []
 

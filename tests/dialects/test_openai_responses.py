@@ -546,7 +546,9 @@ def test_a_body_that_ends_early_is_truncated_and_its_call_never_whole() -> None:
     ]
 
 
-@pytest.mark.parametrize("data", [[], ["[DONE]"], ['{"type":"response.created","response":{}}', "[DONE]"]])
+@pytest.mark.parametrize(
+    "data", [[], ["[DONE]"], [" "], ['{"type":"response.created","response":{}}', "[DONE]"]]
+)
 def test_done_alone_ends_nothing(data: list[str]) -> None:
     decoder = ResponsesDecoder()
 
