@@ -217,7 +217,9 @@ def not_here(error: Exception, scope: Scope) -> Response | None:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     if not isinstance(error, HTTPException) or not _THEIRS.fullmatch(path):
         return None
-    said = f"{scope['method']} {quote(path)} is not served here; ask POST /v1/chat/completions or GET /v1/models"
+    said = (
+        f"{scope['method']} {quote(path)} is not served here; ask POST /v1/chat/completions or GET /v1/models"
+    )
     return refused(ProblemError(Problem(error.status_code, problem_of(error).code, said)), scope)
 
 
