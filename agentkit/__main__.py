@@ -18,14 +18,14 @@ from agentkit.dialects.base import Profile, Target
 from agentkit.dialects.table import DIALECTS
 from agentkit.errors import AgentKitError, ConfigurationError
 from agentkit.model import ModelRequest, ToolSpec
-from agentkit.reading import is_broken, read_stream
+from agentkit.reading import read_stream
 from agentkit.reasoning import EFFORTS, parse_reasoning
 
 _READ_SIZE: Final = 64 * 1024
 
 OK: Final = 0
 FAILED: Final = 1
-"""The command could not do its work, or what it read is broken. (argparse itself says 2.)"""
+"""The command could not do its work, or what it read is broken, cut or an error. (argparse itself says 2.)"""
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -48,7 +48,8 @@ def _add_decode(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser = commands.add_parser(
         "decode",
         help="print what a recorded stream holds, as JSON",
-        description="Print what the body of a provider's answer holds, as one JSON object.",
+        description="Print what the body of a provider's answer holds, as one JSON object. The exit status is 1 where the object has an "
+        "`error`: the stream was cut, told an error, or broke; what came before is printed all the same.",
     )
     parser.add_argument("--dialect", required=True, choices=sorted(DIALECTS), help="the wire format")
     parser.add_argument("--provider", default="recorded", help="whose answer it is, where it matters")
@@ -74,7 +75,7 @@ def decode(arguments: argparse.Namespace) -> int:
         print(f"cannot read {arguments.file}: {error.strerror or error}", file=sys.stderr)
         return FAILED
     _print(json.dumps(reading, ensure_ascii=False, indent=2))
-    return FAILED if is_broken(reading) else OK
+    return OK if reading["error"] is None else FAILED
 
 
 def _add_encode(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

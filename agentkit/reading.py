@@ -4,7 +4,7 @@ Pure: no I/O. The JSON object is for people and tests (`python -m agentkit decod
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -129,12 +129,6 @@ def decode_body(
 def read_stream(dialect: Dialect, target: Target, reads: Iterable[bytes]) -> dict[str, JsonValue]:
     """Return what the body holds, as `read_chunks` says it. A broken body does not raise: `error` tells it."""
     return read_chunks(*decode_body(dialect, target, reads))
-
-
-def is_broken(reading: Mapping[str, JsonValue]) -> bool:
-    """Tell whether a reading ended at bytes that were not what the dialect says."""
-    error = reading["error"]
-    return isinstance(error, dict) and error["kind"] == "wire"
 
 
 def read_chunks(chunks: Sequence[Chunk], fault: WireError | None = None) -> dict[str, JsonValue]:

@@ -60,6 +60,28 @@ def test_decode_prints_what_came_before_broken_bytes_and_fails(
     }
 
 
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        pytest.param(b"", "truncated", id="cut"),
+        pytest.param(b'event: error\ndata: {"error":{"message":"Overloaded"}}\n\n', "provider", id="error"),
+    ],
+)
+def test_decode_fails_where_the_stream_did_not_end_well(
+    end: bytes, kind: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    start = (
+        b'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Half"}}\n\n'
+    )
+    (tmp_path / "a.sse").write_bytes(start + end)
+
+    status, reading, err = decode(capfdbinary, str(tmp_path / "a.sse"))
+
+    assert (status, reading["text"], err) == (1, "Half", b"")
+    assert isinstance(reading["error"], dict)
+    assert reading["error"]["kind"] == kind
+
+
 def test_decode_says_which_file_cannot_be_read(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     status, reading, err = decode(capfdbinary, "/nowhere/a.sse")
 

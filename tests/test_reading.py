@@ -21,7 +21,7 @@ from agentkit.dialects.base import Decoder, HTTPParts, Profile, StatusFault, Tar
 from agentkit.dialects.table import DIALECTS
 from agentkit.errors import WireError
 from agentkit.model import ModelRequest
-from agentkit.reading import BodyDecoder, decode_body, is_broken, read_chunks, read_stream
+from agentkit.reading import BodyDecoder, decode_body, read_chunks, read_stream
 
 pytestmark = pytest.mark.pure
 
@@ -145,7 +145,8 @@ def test_a_real_decoder_gives_out_what_it_held_back_before_broken_bytes(dialect:
     found = read_stream(DIALECTS[dialect], Target("test", "demo", Profile(think_tags=True)), [body])
 
     assert found["text"] in ("a<thi", "a\ufffd")
-    assert is_broken(found)
+    assert isinstance(found["error"], dict)
+    assert found["error"]["kind"] == "wire"
 
 
 def reading(**members: JsonValue) -> dict[str, JsonValue]:
@@ -212,14 +213,12 @@ READINGS: dict[str, tuple[list[Chunk], dict[str, JsonValue]]] = {
 )
 def test_chunks_read_as(chunks: list[Chunk], expected: dict[str, JsonValue]) -> None:
     assert read_chunks(chunks) == expected
-    assert not is_broken(read_chunks(chunks))
     json.dumps(expected)
 
 
 def test_a_broken_body_reads_as_what_came_before_it() -> None:
     broken = read_stream(Echo(), TARGET, [b"data: a\n\ndata: !\n\n"])
 
-    assert is_broken(broken)
     assert broken == reading(
         text="a",
         order=["text"],
