@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic_core import from_json
 
 from agentkit.accumulators import Response
 from agentkit.dialects import base
@@ -18,6 +17,7 @@ from agentkit.dialects.base import Target
 from agentkit.dialects.table import DIALECTS
 from agentkit.envelope import draft_all
 from agentkit.log import Topic
+from agentkit.payload_json import parser
 from agentkit.reading import BodyDecoder
 from agentkit.step_events import StepEvents
 
@@ -98,10 +98,10 @@ class Counter:
 def test_a_payload_is_parsed_once(
     dialect: str, start: bytes, delta: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fast, slow = Counter(from_json), Counter(json.loads)
+    fast, slow = Counter(parser()), Counter(json.loads)
     decoder = BodyDecoder(DIALECTS[dialect], Target("p", "m"))
     decoder.feed(start)
-    monkeypatch.setattr(base, "from_json", fast)
+    monkeypatch.setattr(base, "parser", lambda: fast)
     monkeypatch.setattr(json, "loads", slow)
 
     chunks = decoder.feed(delta * 100)

@@ -23,6 +23,7 @@ LATER = {
         "httpcore2",
         "httptools",
         "importlib.metadata",
+        "msgspec",
         "opentelemetry",
         "redis",
         "rich",

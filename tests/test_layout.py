@@ -145,7 +145,7 @@ def test_nothing_names_a_path_of_one_machine() -> None:
 
 
 def test_importing_the_core_imports_no_server_and_no_second_loop() -> None:
-    strangers = "starlette uvicorn redis trio sse_starlette httptools openai typer"
+    strangers = "starlette uvicorn redis trio sse_starlette httptools msgspec openai typer"
     program = f"import sys, agentkit; print([name for name in {strangers.split()} if name in sys.modules])"
 
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
