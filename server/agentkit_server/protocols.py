@@ -34,6 +34,8 @@ MAX_DISCARDED = 16 * 1024 * 1024
 """Bytes of a refused body that are read and dropped, so that the client gets to read its 413, before the connection is."""
 MAX_UNREAD_PONGS = 256 * 1024
 """Bytes that may wait in front of a socket's peer when it pings: one that sends pings and reads no pongs is cut."""
+MAX_AHEAD = 32
+"""Requests that a connection may send before the answer to an earlier one. uvicorn keeps all that one read brings: ten thousand, 2 KiB each."""
 MAX_FRAGMENTS = 1024
 """Frames of one fragmented message: the size limit does not count empty ones."""
 
@@ -69,8 +71,15 @@ class _HeadTooLargeError(Exception):
     pass
 
 
+class _TooManyAheadError(Exception):
+    pass
+
+
 class HTTPProtocol(HttpToolsProtocol):
     """One HTTP connection: uvicorn's, with bounds."""
+
+    _answering: RequestResponseCycle | None = None
+    """What is being answered while others wait behind it: uvicorn tells the latest only that the client has left."""
 
     def __init__(
         self,
@@ -119,6 +128,10 @@ class HTTPProtocol(HttpToolsProtocol):
         """Let go."""
         self._stop_timer()
         super().connection_lost(exc)
+        cycle = self._answering
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; refuse a head that grows too large, and give head and body their time."""
@@ -154,8 +167,9 @@ class HTTPProtocol(HttpToolsProtocol):
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count the header."""
-        super().on_header(name, value)
+        """Count the header. One behind the body is dropped: it may be what a proxy takes out of heads (RFC 9110 section 6.5.1)."""
+        if self._awaited == "head":
+            super().on_header(name, value)
         self._head_count += 1
         self._count(len(name) + len(value) + 4)
 
@@ -166,9 +180,18 @@ class HTTPProtocol(HttpToolsProtocol):
         if self.parser.get_http_version() == "1.0":
             self.app = without_chunks(self.app)  # the last request here: uvicorn keeps no such connection
         before = self.cycle
+        if len(self.pipeline) >= MAX_AHEAD:
+            raise _TooManyAheadError
         super().on_headers_complete()
         if self.cycle is not before:  # whose task has not begun yet
             self.cycle.message_event = LightEvent()  # type: ignore[assignment]  # as the pipeline
+        if len(self.pipeline) == 1:
+            self._answering = self._answering or before
+
+    def on_response_complete(self) -> None:
+        """Go on with who waits."""
+        self._answering = self.pipeline[-1][0] if len(self.pipeline) > 1 else None
+        super().on_response_complete()
 
     def on_body(self, body: bytes) -> None:
         """Hand on a body; what comes after the answer is dropped, within bounds."""
@@ -188,8 +211,11 @@ class HTTPProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over; its time limits are the socket's from now on."""
+        """Hand the connection over; its time limits are the socket's from now on. Not in the middle of an answer."""
         self._stop_timer()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.abort()
+            return
         self._awaited = ""
         super().handle_websocket_upgrade()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -9,6 +10,8 @@ import httpx2
 import pytest
 from e2e.peers import Follower, Raw, start_run
 from e2e.servers import FLOOD, FLOOD_RECORDS, Running, running, until
+
+from agentkit_server.protocols import MAX_AHEAD
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.anyio]
 
@@ -346,6 +349,44 @@ async def test_two_requests_in_one_packet_are_both_answered(server: Running) -> 
         answer = peer.read_all()
 
     assert answer.count(b"HTTP/1.1 200 OK") == 2
+
+
+async def test_requests_far_ahead_of_their_answers_are_not_kept(server: Running) -> None:
+    one = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    with Raw(server.port) as peer:
+        peer.get("/v1/agents/held/threads/ahead/events")  # they wait for its end
+        peer.read_until(b"stream.hello")
+        peer.send(one * (MAX_AHEAD + 1))
+
+        await asyncio.to_thread(until, peer.is_cut)
+    assert is_healthy(server)
+
+
+async def test_a_feed_whose_client_asks_on_and_leaves_is_let_go_in_silence(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        with Raw(server.port) as peer:
+            peer.get("/v1/agents/held/threads/asked-on/events")
+            peer.read_until(b"stream.hello")
+            peer.get("/healthz")
+            peer.get("/healthz")
+            peer.read()  # a sign of life: the others have come too
+        await asyncio.to_thread(until, lambda: server.look()[1:] == (0, 0))
+
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_socket_is_not_opened_in_the_middle_of_a_feed(server: Running) -> None:
+    with Raw(server.port) as peer:
+        peer.get("/v1/agents/held/threads/mixed/events")
+        peer.read_until(b"stream.hello")
+        peer.send(
+            "GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+
+        assert b"101 Switching" not in await asyncio.to_thread(peer.read_all)
 
 
 async def test_no_log_holds_a_query(server: Running, caplog: pytest.LogCaptureFixture) -> None:

@@ -123,6 +123,22 @@ async def test_68_a_bad_token_opens_nothing_and_all_are_refused_alike(house: Hou
     assert code == 4500
 
 
+def test_68_what_stands_behind_a_body_is_no_header(house: House) -> None:
+    key = house.keys["ann"]
+    body = b'f\r\n{"message":"x"}\r\n0\r\n'
+    for trailer in (f"authorization: Bearer {key}", "host: evil.example", "x" * 70_000):
+        with Raw(house.port) as peer:
+            peer.send(
+                f"POST /v1/agents/quick/threads/behind/chat HTTP/1.1\r\nhost: 127.0.0.1:{house.port}\r\n"
+                "content-type: application/json\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+            )
+            peer.send(body + trailer.encode() + b"\r\n\r\n")
+            answer = peer.read_all()
+        assert answer == b"" or answer.split(b" ", 2)[1] in (b"400", b"401")
+
+    assert house.ask("GET", "/v1/agents/quick/threads/behind/runs", "ann").json() == {"runs": []}
+
+
 async def test_69_a_token_that_expires_ends_its_streams_and_a_new_one_keeps_the_socket(house: House) -> None:
     brief = token(exp=int(time.time()) + 4)
     headers = {"authorization": f"Bearer {brief}"}
