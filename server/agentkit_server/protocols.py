@@ -27,7 +27,12 @@ from agentkit_transports.asgi import ABORT, SETTLE
 from agentkit_transports.problem import MEDIA_TYPE, Problem
 
 logger = logging.getLogger("agentkit.server.connections")
-logger.addFilter(lambda record: record.levelno >= logging.WARNING)
+PEERS_FAULTS = (
+    "ASGI callable returned without completing handshake.",
+    "Invalid UTF-8 sequence received from client.",
+)
+"""What uvicorn calls errors: a refused handshake, and a frame that is no text. Anybody can have them said, as often as he likes."""
+logger.addFilter(lambda record: record.levelno >= logging.WARNING and record.msg not in PEERS_FAULTS)
 """uvicorn's protocols say at INFO which path was asked for, with its query; `websockets` says every header and frame at DEBUG."""
 
 MAX_DISCARDED = 16 * 1024 * 1024
@@ -213,7 +218,8 @@ class HTTPProtocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over; its time limits are the socket's from now on. Not in the middle of an answer."""
         self._stop_timer()
-        if self.cycle is not None and not self.cycle.response_complete:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
             self.transport.abort()
             return
         self._awaited = ""
@@ -347,6 +353,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.request.headers.clear()
             self.response.headers.clear()
             self.scope["headers"] = []
+
+    def send_500_response(self) -> None:
+        """Answer for an application that did not; the refusal of one is an answer."""
+        if not self.initial_response and not self.handshake_complete:
+            logger.error("an application did not answer a handshake")
+        super().send_500_response()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; a handshake that `websockets` refuses to parse gets an answer."""

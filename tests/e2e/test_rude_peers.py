@@ -389,6 +389,23 @@ async def test_a_socket_is_not_opened_in_the_middle_of_a_feed(server: Running) -
         assert b"101 Switching" not in await asyncio.to_thread(peer.read_all)
 
 
+async def test_what_a_socket_does_wrong_is_no_error_in_the_log(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Raw(server.port) as peer:
+        peer.send(
+            "GET /v1/ws HTTP/1.1\r\nhost: localhost\r\norigin: null\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        assert b" 403 " in peer.read_until(b"\r\n\r\n")
+    with Raw(server.port) as peer:
+        peer.upgrade()
+        peer.frame(b"\xff")
+        assert peer.read_all().startswith(b"\x88\x02\x03\xef")  # 1007
+
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 async def test_no_log_holds_a_query(server: Running, caplog: pytest.LogCaptureFixture) -> None:
     canary = "CANARY-0123456789"
     with caplog.at_level(0):
