@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from agentkit.background import Work, spawn
 from agentkit.engine import Signal
@@ -26,7 +27,7 @@ PAGE = 256
 CHECK_EVERY = 1.0
 """Seconds between two looks at the truth: what a lost message may cost."""
 SILENCE = 3.0
-"""Seconds without any word, our own pings included, after which the connection counts as dead."""
+"""Seconds without any word, though it was asked for one, after which the connection counts as dead."""
 
 Handler = Callable[[Signal], None]
 ReadPage = Callable[[Topic, Cursor, int], Awaitable[Page]]
@@ -99,20 +100,22 @@ class Follower:
             connection = self._store.connection()
             try:
                 await connection.connect()  # type: ignore[no-untyped-call]  # the driver leaves it so
+                self._connection = connection  # first: who comes while we subscribe does so himself
                 if self._channels:
                     await connection.send_command("SUBSCRIBE", *self._channels)
-                self._connection = connection
                 self._unsure.update(topic for topic, _ in self.tails.watched)
                 self._signalled.update(topic for topic, _ in self.handlers)
                 self._free(None)
                 self._kicked.set()
                 while True:
-                    answer = await connection.read_response(timeout=SILENCE)
+                    answer = await _answer(connection)
                     delay = 0.05
                     if isinstance(answer, list) and answer[0] == b"message":
                         self._hear(answer[1].decode(), answer[2])
             except (RedisError, OSError) as error:
                 logger.info("a Redis engine's follower comes back: %s", type(error).__name__)
+            except Exception:  # this task must not die: whoever watches would wait for ever
+                logger.exception("a Redis engine's follower did not understand the server")
             finally:
                 self._connection = None
                 with anyio.CancelScope(shield=True):
@@ -142,41 +145,54 @@ class Follower:
                 may_try.set()
 
     async def _keep_true(self) -> None:
-        """Read what is in doubt at once, and everything that is watched once in a while."""
+        """Read what is in doubt at once, and everything that is watched once in a while, however much else is in doubt."""
+        due = anyio.current_time() + CHECK_EVERY
         while True:
-            with anyio.move_on_after(CHECK_EVERY):
+            with anyio.move_on_after(max(due - anyio.current_time(), 0)):
                 await self._kicked.wait()
-            if not self._kicked.is_set():
+            self._kicked = anyio.Event()
+            is_due = anyio.current_time() >= due
+            if is_due:
                 self._unsure.update(topic for topic, _ in self.tails.watched)
                 self._signalled.update(topic for topic, _ in self.handlers)
                 await self._forget_channels()
-                await self._say("PING")
-            self._kicked = anyio.Event()
             unsure, self._unsure = self._unsure, set()
             signalled, self._signalled = self._signalled, set()
             try:
                 for topic in unsure:
-                    await self._catch_up(topic)
+                    await self._guard(self._catch_up, topic)
                 for topic in signalled:
-                    await self._hand_on(topic)
+                    await self._guard(self._hand_on, topic)
             except EngineError as error:
                 logger.warning("a Redis engine cannot be followed: %s", error)
                 self._unsure |= unsure
                 self._signalled |= signalled
                 await anyio.sleep(0.2)
+            if is_due:
+                due = anyio.current_time() + CHECK_EVERY
+
+    async def _guard(self, look: Callable[[Topic], Awaitable[None]], topic: Topic) -> None:
+        """Look at one topic. One whose keys hold what is not ours keeps no other from being looked at."""
+        try:
+            await look(topic)
+        except EngineError:
+            raise
+        except Exception:  # this task must not die: whoever watches would wait for ever
+            logger.exception("what a Redis engine keeps of %s cannot be read", topic.path)
 
     async def _forget_channels(self) -> None:
         used = {topic for topic, _ in self.tails.watched} | {topic for topic, _ in self.handlers}
         used |= {topic for topic, _ in self.waits.values()}
-        for channel in [channel for channel, topic in self._channels.items() if topic not in used]:
+        unused = [channel for channel, topic in self._channels.items() if topic not in used]
+        for channel in unused:  # all at once: while we speak, somebody may come who needs one of them
             del self._channels[channel]
-            await self._say("UNSUBSCRIBE", channel)
+        if unused:
+            await self._say("UNSUBSCRIBE", *unused)
 
     async def _catch_up(self, topic: Topic) -> None:
         while (place := self.tails.place(topic)) is not None:
             page = await self._read(topic, place, PAGE)
-            self.tails.catch_up(topic, page)
-            if page.cursor.seq >= page.head:
+            if self.tails.catch_up(topic, place, page) and page.cursor.seq >= page.head:
                 return
 
     async def _hand_on(self, topic: Topic) -> None:
@@ -195,6 +211,21 @@ class Follower:
                 except AgentKitError:
                     logger.exception("a signal of run %s was not understood", run)
             await self._store.command("LREM", keys.signals, 1, text)
+
+
+async def _answer(connection: AbstractConnection) -> object:
+    """Return the next word of the server; a quiet one is asked for it.
+
+    Raises:
+        RedisError: the connection broke, or says nothing: the driver itself takes silence for nothing to read.
+    """
+    answer = await connection.read_response(timeout=SILENCE / 2)
+    if answer is None:
+        await connection.send_command("PING")
+        answer = await connection.read_response(timeout=SILENCE / 2)
+    if answer is None:
+        raise RedisTimeoutError(f"no word in {SILENCE} s")
+    return answer
 
 
 def _records(message: bytes) -> list[Record]:

@@ -17,7 +17,7 @@ from agentkit.engines.sqlite_store import Store
 from agentkit.engines.sqlite_thread import Call, SQLiteThread, call_soon
 from agentkit.engines.stored import load_data
 from agentkit.engines.tails import Tails
-from agentkit.errors import EngineError
+from agentkit.errors import AgentKitError, EngineError
 from agentkit.log import Cursor, Page, Topic
 
 logger = logging.getLogger("agentkit")
@@ -94,8 +94,9 @@ class Follower:
             self._version = version
             try:
                 call(self.kick)
-            except RuntimeError:
-                self._call = None  # that loop is gone
+            except RuntimeError:  # that loop is gone
+                if self._call is call:
+                    self._call = None
         return self._poll
 
     def kick(self) -> None:
@@ -133,8 +134,11 @@ class Follower:
                     return
                 try:
                     await self._look_around()
-                except EngineError as error:
-                    logger.warning("an SQLite engine cannot be followed: %s", error)
+                except Exception as error:  # this task must not die: whoever watches would wait for ever
+                    if isinstance(error, EngineError):
+                        logger.warning("an SQLite engine cannot be followed: %s", error)
+                    else:
+                        logger.exception("an SQLite engine's follower did not understand the file")
                     await anyio.sleep(RETRY)
                     self.kick()
         finally:
@@ -154,12 +158,13 @@ class Follower:
         )
         try:
             found = await self._reader.do(lambda connection: self._read(connection, asked))
-        except EngineError:
+        except Exception:
             self._unsure |= unsure
             raise
-        self._stamp = found.stamp
         for topic, page in found.pages:
-            self.tails.catch_up(topic, page)
+            if not self.tails.catch_up(topic, places[topic], page):
+                found.more.add(topic)
+        self._stamp = found.stamp
         if found.more:
             self._unsure |= found.more
             self.kick()
@@ -174,7 +179,10 @@ class Follower:
             handler = self.handlers.get((topic, run))
             if handler is not None and number not in self._handed:
                 done.append(number)
-                handler(signal)
+                try:
+                    handler(signal)
+                except AgentKitError:
+                    logger.exception("a signal of run %s was not understood", run)
         self._handed.intersection_update([number for number, *_ in found.signals])
         if done:
             self._handed.update(done)

@@ -56,16 +56,21 @@ class Tails:
             _bound(tail)
         return True
 
-    def catch_up(self, topic: Topic, page: Page) -> None:
-        """Add a page that was read after `place`. A gap empties the ring: readers ask the store, and are told."""
+    def catch_up(self, topic: Topic, place: Cursor, page: Page) -> bool:
+        """Add a page that was read after `place`. A gap empties the ring: readers ask the store, and are told.
+
+        False where the page tells a gap to a ring that stands elsewhere by now: it needs a page of its own.
+        """
         tail = self._tails.get(topic)
         if tail is None:
-            return
+            return True
         start = page.cursor.seq - len(page.records)
         if page.gap is not None:
+            if place != Cursor(tail.epoch, tail.head):
+                return False
             erased = tail.epoch if page.gap.reason == "deleted" else ""
             tail.reset(page.cursor.epoch, start, erased=erased)
-        self.feed(topic, page.records)
+        return self.feed(topic, page.records)
 
 
 def _bound(tail: Tail) -> None:
