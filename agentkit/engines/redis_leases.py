@@ -11,7 +11,7 @@ from agentkit.engine import Lease, Signal
 from agentkit.engines.redis_follower import Follower, Handler
 from agentkit.engines.redis_scripts import ACQUIRE, HOLDER, LOSE, RELEASE, RENEW
 from agentkit.engines.redis_store import Store, new_token, pack
-from agentkit.engines.stored import dump_data, dump_run, end_of_lost, load_run
+from agentkit.engines.stored import dump_data, dump_run, end_of_lost, load_lost
 from agentkit.errors import AppendRejected, EngineError
 from agentkit.log import Topic, new_epoch
 
@@ -152,10 +152,11 @@ class RedisLeases:
             return 0
         text = await store.command("HGET", keys.runs, run)
         args: list[object] = [keys.channel, *store.kept, token, run]
-        if text is None:
-            args += ("", new_epoch())  # a fork or a deletion, which have no record
+        known = load_lost(text, run) if text is not None else None
+        if known is None:
+            args += ("", new_epoch())  # a fork or a deletion has no record
         else:
-            record, draft = end_of_lost(topic, load_run(text), clock.time())
+            record, draft = end_of_lost(topic, known, clock.time())
             args += (dump_run(record), new_epoch())
             if draft is not None:
                 args += (run, "1", pack(draft, ""))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from agentkit.engines.retention import Retention
 from agentkit.engines.sqlite_batch import entries_of, key_of, records_of, rows_of
-from agentkit.engines.stored import dump_run, end_of_lost, load_run
+from agentkit.engines.stored import dump_run, end_of_lost, load_lost
 from agentkit.errors import AppendRejected
 from agentkit.log import NOW, Cursor, Draft, Page, Record, Topic, locate
 
@@ -240,9 +240,10 @@ class Store:
         found = connection.execute(
             "SELECT record FROM runs WHERE topic = ? AND run = ?", (topic_id, run)
         ).fetchone()
-        if found is None:
-            return  # a fork or a deletion, which have no record
-        record, draft = end_of_lost(topic, load_run(found[0]), clock.time())
+        known = load_lost(found[0], run) if found is not None else None
+        if known is None:
+            return  # a fork or a deletion has no record
+        record, draft = end_of_lost(topic, known, clock.time())
         connection.execute(
             "UPDATE runs SET record = ? WHERE topic = ? AND run = ?", (dump_run(record), topic_id, run)
         )

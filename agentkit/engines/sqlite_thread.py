@@ -5,6 +5,7 @@ another connection has committed. It knows no table.
 """
 
 import asyncio
+import logging
 import sqlite3
 import sys
 import threading
@@ -17,6 +18,8 @@ import anyio
 
 from agentkit.engines.sqlite_schema import engine_error
 from agentkit.errors import AgentKitError, EngineError
+
+logger = logging.getLogger("agentkit")
 
 T = TypeVar("T")
 Call = Callable[[Callable[[], object]], object]
@@ -144,9 +147,11 @@ class SQLiteThread:
                     self._transact(jobs)
                 try:
                     wait = self._idle(self._connection)
-                except (sqlite3.Error, EngineError):
+                except Exception as error:  # whoever asks for something is told; this only looks around
+                    if not isinstance(error, sqlite3.Error | EngineError):
+                        logger.exception("%s could not look around", self._thread.name)
                     self._roll_back()
-                    wait = 1.0  # whoever asks for something is told; this only looks around
+                    wait = 1.0
                 if jobs:
                     _deliver(
                         jobs

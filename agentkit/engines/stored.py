@@ -4,6 +4,7 @@ Pure: values to text and back. No engine's own.
 """
 
 import json
+import logging
 from dataclasses import replace
 from functools import cache
 
@@ -15,6 +16,8 @@ from agentkit.errors import EngineError, WireError
 from agentkit.events import Event, RunCancelledEvent, RunFailed, RunFinished
 from agentkit.history import RunRecord
 from agentkit.log import Draft, Topic
+
+logger = logging.getLogger("agentkit")
 
 
 @cache
@@ -46,6 +49,15 @@ def load_run(text: str | bytes) -> RunRecord:
         return _runs().validate_json(text)
     except ValidationError as error:
         raise EngineError(f"a stored run cannot be read: {error.error_count()} faults") from None
+
+
+def load_lost(text: str | bytes, run: str) -> RunRecord | None:
+    """Return the record of a run whose owner died, or None where it cannot be read: its thread is set free all the same."""
+    try:
+        return load_run(text)
+    except EngineError as error:
+        logger.error("run %s is lost, and its end was not told: %s", run, error)
+        return None
 
 
 def dump_message(message: Message) -> bytes:
