@@ -9,7 +9,6 @@ Asyncio only, any of its loops.
 """
 
 import asyncio
-import math
 import select
 import sys
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from typing import Final, cast
 
 import httptools
 import httpx2
+
+from agentkit.waiting import Waiting
 
 _READ: Final = 64 * 1024
 """Bytes read at once at most: other runs of the loop wait meanwhile. In a burst 256 KiB were not clearly better or worse."""
@@ -73,18 +74,11 @@ class Connection(asyncio.BufferedProtocol):
             buffer: what the socket is read into, at most so many bytes at once; see `make_buffer`.
             on_lost: called once, when the connection is closed.
         """
-        self._loop = loop
         self._buffer = buffer
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._is_lost = False
-        self._waiter: asyncio.Future[bool] | None = None
-        """Resolved with True when something has happened, False when the time is over."""
-        self._deadline = math.inf
-        """When the waiting ends, by the loop's clock."""
-        self._timer: asyncio.TimerHandle | None = None
-        """One timer for all waits: it is moved when it fires, not with each read."""
-        self._timer_at = math.inf
+        self._waiting = Waiting(loop)
         self._is_blocked = False
         """True while the socket does not take what was written."""
         self._is_paused = False
@@ -137,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         self._transport.write(data)
         while self._is_blocked and not self._is_over:
-            if not await self._wait(seconds):
+            if not await self._waiting.wait(seconds):
                 raise self._give_up(httpx2.WriteTimeout, "the request could not be written in time")
         return not self._is_blocked
 
@@ -182,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         self._parser = None
         self._parts.clear()
-        self._stop_timer()
+        self._waiting.stop()
         if self._is_paused:
             self._resume()
         return True
@@ -191,10 +185,10 @@ class Connection(asyncio.BufferedProtocol):
         """Close it, whatever is under way; what waits in it is woken by a `ReadError`."""
         if not self._ended and self._fault is None:
             self._fault = _Fault(httpx2.ReadError, "the connection was closed")
-        self._stop_timer()
+        self._waiting.stop()
         if self._transport is not None:
             self._transport.abort()  # a clean close would wait for a peer that does not read
-        self._wake()
+        self._waiting.wake()
 
     # what asyncio says
 
@@ -232,18 +226,16 @@ class Connection(asyncio.BufferedProtocol):
             self._overhead += nbytes
             if self._overhead > _OVERHEAD and self._fault is None:
                 self._fail(f"{self._overhead} bytes came without any of a body, limit is {_OVERHEAD}")
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(True)
+        self._waiting.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BufferedProtocol`."""
         self._is_lost = True
         self._parser = None  # it holds us, and we hold it
-        self._stop_timer()
+        self._waiting.stop()
         if not self._ended and self._fault is None:
             self._fault = self._lost(exc)
-        self._wake()
+        self._waiting.wake()
         self._on_lost(self)
 
     def pause_writing(self) -> None:
@@ -253,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """See `asyncio.BufferedProtocol`."""
         self._is_blocked = False
-        self._wake()
+        self._waiting.wake()
 
     # what the parser says
 
@@ -291,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._head is not None:
             self._ended = True
 
-    # waiting
+    # news
 
     @property
     def _is_over(self) -> bool:
@@ -306,49 +298,8 @@ class Connection(asyncio.BufferedProtocol):
         fault = self._fault
         if fault is not None:
             raise fault.kind(fault.text) from fault.cause
-        if not await self._wait(seconds):
+        if not await self._waiting.wait(seconds):
             raise self._give_up(httpx2.ReadTimeout, "nothing came in time")
-
-    async def _wait(self, seconds: float | None) -> bool:
-        """Return True once something has happened, False where nothing did for `seconds`."""
-        waiter: asyncio.Future[bool] = self._loop.create_future()
-        self._waiter = waiter
-        if seconds is None:
-            self._deadline = math.inf
-        else:
-            self._deadline = deadline = self._loop.time() + seconds
-            if self._timer is None or deadline < self._timer_at:
-                self._start_timer(deadline)
-        try:
-            return await waiter
-        finally:
-            self._waiter = None
-
-    def _start_timer(self, when: float) -> None:
-        self._stop_timer()
-        self._timer_at = when
-        self._timer = self._loop.call_at(when, self._tick)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _tick(self) -> None:
-        """The timer fires: the wait that it was set for may be long over."""
-        self._timer = None
-        waiter = self._waiter
-        if waiter is None or waiter.done():
-            return
-        if self._deadline <= self._timer_at:
-            waiter.set_result(False)
-        elif self._deadline < math.inf:
-            self._start_timer(self._deadline)
-
-    def _wake(self) -> None:
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(True)
 
     # faults
 

@@ -15,7 +15,8 @@ from agentkit.log import Tail, Topic
 from agentkit_transports.encoder import PROTOCOLS, View
 from agentkit_transports.frames import Frames
 from agentkit_transports.outlet import Batch
-from agentkit_transports.reader import Group, Place, Reader, Shared
+from agentkit_transports.reader import Group, Reader, Shared
+from agentkit_transports.standing import Place
 
 logger = logging.getLogger("agentkit")
 

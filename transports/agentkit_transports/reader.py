@@ -18,6 +18,7 @@ from agentkit.log import EARLIEST, Cursor, EventLog, Tail, Topic
 from agentkit_transports.frames import Frames, before
 from agentkit_transports.outlet import Batch, Outlet, SlowReader
 from agentkit_transports.settings import HubSettings, HubStats
+from agentkit_transports.standing import Lag, Place
 
 logger = logging.getLogger("agentkit")
 
@@ -37,27 +38,6 @@ class Shared:
     stats: HubStats
     on_leave: Callable[["Reader"], None]
     """Called with each reader that is over."""
-
-
-@dataclass(slots=True)
-class Place:
-    """Where readers stand: those that the flush serves together share one. Treat it as immutable."""
-
-    epoch: str
-    seq: int
-    """The last record that was passed."""
-    told: int
-    """The last place that the client was told."""
-    state: object
-    """The encoder's."""
-
-    def is_that_of(self, other: "Place") -> bool:
-        """Tell whether readers here get the same as readers there: the same records give the same state."""
-        return self.seq == other.seq and self.told == other.told and self.epoch == other.epoch
-
-    def behind(self, batch: Batch) -> "Place":
-        """Return where a reader stands that was given a batch here."""
-        return Place(self.epoch, batch.seq, batch.told or self.told, batch.state)
 
 
 class Group:
@@ -306,7 +286,7 @@ class Reader:
 
     async def _catch_up(self) -> EndReason | None:
         """Send what is there until the run has ended (`ended`), or the flush can take over, or the reader is closed (None)."""
-        lag = _Lag(self._group.settings)
+        lag = Lag(self._group.settings)
         if self.place.state is _UNKNOWN:
             place = self.place
             self.place = Place(place.epoch, place.seq, place.told, await self._fold())
@@ -392,26 +372,3 @@ class Reader:
                 return state
             cursor = page.cursor
             await asyncio.sleep(0)
-
-
-class _Lag:
-    """Notices a reader that is far behind and does not come nearer."""
-
-    __slots__ = ("_least", "_settings", "_since")
-
-    def __init__(self, settings: HubSettings) -> None:
-        self._settings = settings
-        self._least = 0
-        self._since = 0.0
-
-    def check(self, lag: int) -> None:
-        """Raise `SlowReader` if the lag has been too great, and not shrunk, for too long."""
-        if lag <= self._settings.lag_records:
-            self._least = 0
-            return
-        now = asyncio.get_running_loop().time()
-        if not self._least or lag < self._least:
-            self._least = lag
-            self._since = now
-        elif now - self._since > self._settings.lag_timeout:
-            raise SlowReader
