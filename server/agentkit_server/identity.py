@@ -57,6 +57,8 @@ class Identity:
     """What it was known by, if that can be taken back: a key that replaces a stolen one of the same name has another."""
     grant: Grant | None = None
     """For who came with a ticket: nothing but this."""
+    session: str = field(default="", compare=False)
+    """The session that it came with, or that its ticket was asked for in, as `Tickets` names it: what it opened ends with it."""
 
     def __post_init__(self) -> None:
         if not self.owner and self.subject:

@@ -1,7 +1,8 @@
 """How much one may have and all together: open streams, runs at once, threads; and when an open stream has to end.
 
-Counted in this process. Who is over a bound gets 429, before anything has begun. A stream ends when its identity does, when it is old, or
-when a look finds that its owner may no longer see what it watches.
+Counted in this process. Who is over a bound gets 429, before anything has begun. A stream ends when its identity does, when it is old,
+when the session that it came with is closed here, or when a look finds that it was closed elsewhere, or that its owner may no longer see
+what it watches.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import anyio
 
 from agentkit.background import spawn
 from agentkit.engine import Engine
+from agentkit.errors import EngineError
 from agentkit.log import Topic
 from agentkit_server.identity import Identity
 from agentkit_server.settings import Settings
@@ -112,6 +114,7 @@ class Stays:
         settings: Settings,
         clock: Callable[[], float],
         may_watch: Callable[[Identity, Topic], Awaitable[bool]] | None,
+        is_open: Callable[[str], Awaitable[bool]],
     ) -> None:
         """Begin with none.
 
@@ -119,10 +122,12 @@ class Stays:
             settings: bounds and times.
             clock: seconds since the epoch.
             may_watch: tells whether somebody may still read a topic; None where everybody may everything.
+            is_open: tells whether a session has not been closed.
         """
         self.settings = settings
         self.clock = clock
         self._may_watch = may_watch
+        self._is_open = is_open
         self._all: dict[Stay, None] = {}
         self._each: Counter[tuple[str, str]] = Counter()
         self._unknown = 0
@@ -191,6 +196,12 @@ class Stays:
         if not self._all and self._woken is not None:
             self._woken.set()
 
+    def end_session(self, session: str) -> None:
+        """End what a session has opened here; "" is none."""
+        for stay in tuple(self._all) if session else ():
+            if stay.identity is not None and stay.identity.session == session:
+                stay.end(CloseCode.TOKEN_EXPIRED, "the session was closed")
+
     def look(self) -> None:
         """Have a task look from time to time, for as long as there are streams."""
         if self._may_watch is not None and self._woken is None and self._all:
@@ -204,10 +215,21 @@ class Stays:
             with anyio.move_on_after(self.settings.recheck):
                 await woken.wait()
             woken = self._woken = anyio.Event()
+            await self._check_sessions()
             for stay in tuple(self._all):
                 await self._check(stay)
                 await anyio.lowlevel.checkpoint()  # ten thousand of them are not to hold up everybody
         self._woken = None
+
+    async def _check_sessions(self) -> None:
+        """End what was opened with sessions that were closed, maybe elsewhere. Each is looked up once."""
+        sessions = {stay.identity.session for stay in self._all if stay.identity is not None}
+        for session in sessions - {""}:
+            try:
+                if not await self._is_open(session):
+                    self.end_session(session)
+            except EngineError as error:  # nothing comes from there meanwhile
+                logger.warning("a session could not be looked up: %s", error)
 
     async def _check(self, stay: Stay) -> None:
         """End a stream whose time is over (clocks may have been set), or whose owner may not see what it watches."""

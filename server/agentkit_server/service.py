@@ -101,9 +101,10 @@ class Service:
         self.draining = False
         self._runs: dict[str, tuple[AgentRun, Work]] = {}
         self._is_fleeting = False
-        self.stays = Stays(settings, clock, None if self.auth.is_open else self._may_watch)
-        self.run_limits = RunLimits(settings)
         self.tickets = Tickets(engine, settings, clock)
+        may_watch = None if self.auth.is_open else self._may_watch
+        self.stays = Stays(settings, clock, may_watch, self.tickets.is_open)
+        self.run_limits = RunLimits(settings)
 
     def fleeting(self) -> "Service":
         """Return a service of the same agents for one request without a thread: what it keeps is gone with it, and no list shows it.

@@ -77,18 +77,32 @@ class Tickets:
             until = min(until, identity.expires)
         return await self._keep(SESSION, identity, until, until), until
 
-    async def close_session(self, word: str) -> None:
-        """End a cookie's session; one that is not there changes nothing."""
+    async def close_session(self, word: str) -> str:
+        """End a cookie's session, and return its name (`Identity.session`); one that is not there changes nothing, and has the name ""."""
         place = _place(word, SESSION)
-        if place is not None and await self._engine.threads.get_run(*place) is not None:
-            await self._engine.threads.put_run(place[0], self._record(place[1], {}))
+        if place is None or await self._engine.threads.get_run(*place) is None:
+            return ""
+        await self._engine.threads.put_run(place[0], self._record(place[1], {}))
+        return _name(place)
+
+    async def is_open(self, session: str) -> bool:
+        """Tell whether a session has not been closed, by the name that `Identity.session` has.
+
+        Raises:
+            EngineError: it cannot be looked up.
+        """
+        shelf, _, digest = session.partition("_")
+        record = await self._engine.threads.get_run(Topic(OWNER, SHELF, shelf), digest)
+        return record is not None and bool(record.metadata)
 
     async def session(self, word: str) -> Identity | None:
         """Return whom a cookie stands for, or None."""
         found = await self._find(word, SESSION)
         if found is None or self._clock() >= found[1]:
             return None
-        return replace(found[0], expires=found[1])  # what it opens ends with it
+        place = _place(word, SESSION)
+        assert place is not None  # it was found
+        return replace(found[0], expires=found[1], session=_name(place))  # what it opens ends with it
 
     async def open_socket(self, word: str) -> Identity | None:
         """Return whom a ticket stands for, once."""
@@ -144,6 +158,8 @@ class Tickets:
         assert isinstance(until, float | int)
         if identity.expires is not None and self._clock() >= identity.expires:
             return None
+        if identity.session and not await self.is_open(identity.session):
+            return None
         return identity, until
 
     async def _use(self, word: str, how: dict[str, JsonValue]) -> bool:
@@ -192,6 +208,11 @@ def _place(word: str, prefix: str) -> tuple[Topic, str] | None:
     return _shelf(int(hour, 16)), _digest(word)
 
 
+def _name(place: tuple[Topic, str]) -> str:
+    """Return a session's name: it opens nothing."""
+    return f"{place[0].thread}_{place[1]}"
+
+
 def _known_place(word: str) -> tuple[Topic, str]:
     place = _place(word, TICKET)
     assert place is not None  # it was found
@@ -209,6 +230,7 @@ def _dump(identity: Identity) -> dict[str, JsonValue]:
         "exposure": identity.exposure,
         "way": identity.way,
         "mark": identity.mark,
+        "session": identity.session,
         "grant": None if grant is None else [grant.agent, grant.thread, grant.run],
     }
 
@@ -228,4 +250,5 @@ def _load(data: Mapping[str, JsonValue]) -> Identity:
         way if isinstance(way, int) else 0,
         str(data.get("mark", "")),
         Grant(*map(str, grant)) if isinstance(grant, list) else None,
+        str(data.get("session", "")),
     )

@@ -363,6 +363,45 @@ async def test_a_page_signs_in_and_is_known_by_its_cookie_until_it_signs_out(app
     assert "Max-Age=0" in out.headers["set-cookie"]
 
 
+async def test_what_a_session_has_opened_ends_when_it_is_closed_here_or_elsewhere() -> None:
+    engine = MemoryEngine()
+    here, elsewhere = [make_guarded(engine=engine, recheck=recheck) for recheck in (3600, 0.05)]
+    cookie = (await sign_in(here))[1].partition(";")[0]
+    other = (await sign_in(here))[1].partition(";")[0]
+    own = {"cookie": cookie, "origin": "http://testserver"}
+    async with client(here) as http:
+        asked = [
+            await http.post("/v1/tickets", json={"agent": "planner", "thread": "t1"}, headers=own)
+            for _ in range(2)
+        ]
+    used, unused = [answer.json()["ticket"] for answer in asked]
+
+    async with (
+        get(here, f"{THREAD}/events", {"cookie": cookie}) as feed,
+        get(here, f"{THREAD}/events?ticket={used}", {"host": "testserver"}) as by_ticket,
+        get(elsewhere, f"{THREAD}/events", {"cookie": cookie}) as far,
+        Socket(here, own) as socket,
+        Socket(elsewhere, own) as far_socket,
+        Socket(here, {**own, "cookie": other}) as other_socket,
+    ):
+        for one in (feed, by_ticket, far):
+            await one.until("stream.hello")
+        for link in (socket, far_socket, other_socket):
+            link.say(op="ping", t=1)
+            await link.get("pong")
+        async with client(here) as http:
+            out = await http.delete("/v1/session", headers=own)
+        last = [(await one.until("stream.closing"))[-1]["type"] for one in (feed, by_ticket, far)]
+        codes = [await socket.closed(), await far_socket.closed()]
+        other_socket.say(op="ping", t=2)
+        await other_socket.get("pong")
+
+    assert (out.status_code, last, codes) == (204, ["stream.closing"] * 3, [4004, 4004])
+    assert [await try_feed(here, unused), await try_feed(elsewhere, used, **PLACE)] == [401, 401]
+    await here.aclose()
+    await elsewhere.aclose()
+
+
 async def test_a_cookie_alone_starts_nothing_and_opens_no_socket(app: Application) -> None:
     cookie = (await sign_in(app))[1].partition(";")[0]
     cases = [

@@ -47,7 +47,9 @@ TICKET: Final = Description(
 SIGN_IN: Final = Description(
     "Turn a token into a cookie, for a page of this server's.", {204: EMPTY}, tag="tickets"
 )
-SIGN_OUT: Final = Description("Forget the cookie.", {204: EMPTY}, tag="tickets")
+SIGN_OUT: Final = Description(
+    "Forget the cookie, and end the streams that it opened.", {204: EMPTY}, tag="tickets"
+)
 
 
 def routes(service: Service) -> Iterable[Route]:
@@ -89,7 +91,8 @@ def routes(service: Service) -> Iterable[Route]:
         return _empty(f"{COOKIE}={word}; Max-Age={max(round(until - service.clock()), 1)}")
 
     async def sign_out(request: Request) -> Response:
-        await service.tickets.close_session(request.cookies.get(COOKIE, ""))
+        session = await service.tickets.close_session(request.cookies.get(COOKIE, ""))
+        service.stays.end_session(session)
         return _empty(f"{COOKIE}=; Max-Age=0")
 
     return [
