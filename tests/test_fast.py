@@ -150,7 +150,7 @@ async def test_nobody_there_is_a_connection_error() -> None:
 async def test_a_slow_reader_holds_its_provider_back() -> None:
     """An answer of any size waits in the socket, not in our memory."""
     with ProviderServer([head(), Trickle(chunk(data("text " + "x" * 65536)), 0)]) as server:
-        with anyio.fail_after(8):
+        with anyio.fail_after(20):
             async with client(server.url, fast=True, retry=ONCE, timeouts=Timeouts(linger=0.1)).stream(
                 REQUEST
             ) as got:

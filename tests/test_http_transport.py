@@ -52,7 +52,7 @@ async def ask(transport: httpx2.AsyncBaseTransport, request: httpx2.Request) -> 
     """Return status and body of an answer, or what went wrong, as the name of its exception."""
     status, body = 0, b""
     try:
-        with anyio.fail_after(8):
+        with anyio.fail_after(20):
             got = await transport.handle_async_request(request)
             status = got.status_code
             try:
@@ -312,7 +312,7 @@ async def test_without_timeouts_there_are_none() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "name.invalid", "x" * 70 + ".invalid"])
 async def test_nobody_there_is_a_connect_error_without_the_url(host: str) -> None:
     async with fast() as transport:
-        with pytest.raises(httpx2.ConnectError) as caught, anyio.fail_after(8):
+        with pytest.raises(httpx2.ConnectError) as caught, anyio.fail_after(20):
             await transport.handle_async_request(post(f"http://{host}/?key=secret-123"))
 
     error = caught.value

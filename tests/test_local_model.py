@@ -298,7 +298,7 @@ async def test_the_server_stops_when_the_last_of_its_users_lets_go(
     stopped: list[str] = []
     monkeypatch.setattr(ServerProcess, "stop", lambda _self: stopped.append("stop"))
     one, two, unused = local(gguf), local(gguf), local(gguf)
-    with ProviderServer(GOOD, GOOD) as server, anyio.fail_after(10):
+    with ProviderServer(GOOD, GOOD) as server, anyio.fail_after(20):
         served(server)
         await collect(one)
         await collect(two)

@@ -42,7 +42,7 @@ async def test_nothing_runs_before_the_address_is_asked_for(serve: Callable[...,
     server = serve("print('http://127.0.0.1:9', flush=True)\nsys.stdin.read()")
     before = server.pid
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         address = await server.address()
 
     assert (before, address) == (None, "http://127.0.0.1:9")
@@ -57,7 +57,7 @@ async def test_all_who_ask_share_one_process(serve: Callable[..., ServerProcess]
     async def ask() -> None:
         addresses.append(await server.address())
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for _ in range(5):
                 group.start_soon(ask)
@@ -71,7 +71,7 @@ async def test_the_program_gets_weights_arguments_and_the_key(serve: Callable[..
         "print('|'.join([*sys.argv[1:], os.environ['LLAMA_API_KEY']]), flush=True)\nsys.stdin.read()", "--x"
     )
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         said = await server.address()
 
     assert said == f"/models/toy.gguf|--x|{server.key}"
@@ -81,7 +81,7 @@ async def test_the_program_gets_weights_arguments_and_the_key(serve: Callable[..
 
 async def test_one_that_died_is_started_again(serve: Callable[..., ServerProcess]) -> None:
     server = serve("print(os.getpid(), flush=True)\nsys.stdin.read()")
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         first = await server.address()
         os.kill(int(first), signal.SIGKILL)
         while server.pid is not None:  # noqa: ASYNC110 - nobody tells of a death
@@ -96,7 +96,7 @@ async def test_one_that_died_is_started_again(serve: Callable[..., ServerProcess
 
 async def test_a_stop_ends_it_and_the_next_question_starts_it(serve: Callable[..., ServerProcess]) -> None:
     server = serve("print(os.getpid(), flush=True)\nsys.stdin.read()")
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         first = int(await server.address())
         server.stop()
         gone = not lives(first)
@@ -127,7 +127,7 @@ async def test_one_that_does_not_come_up_says_why(
 ) -> None:
     server = serve(program)
 
-    with anyio.fail_after(10), pytest.raises(Unserved) as caught:
+    with anyio.fail_after(20), pytest.raises(Unserved) as caught:
         await server.address()
 
     assert str(caught.value) == reason
@@ -147,7 +147,7 @@ async def test_all_who_wait_for_one_that_fails_are_told_and_it_is_tried_once(
         except Unserved as error:
             told.append(str(error))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(ask)
@@ -165,7 +165,7 @@ async def test_all_who_wait_for_one_that_fails_are_told_and_it_is_tried_once(
 async def test_one_that_stays_silent_is_given_up_and_ended(serve: Callable[..., ServerProcess]) -> None:
     server = serve("sys.stdin.read()", timeout=0.2)
 
-    with anyio.fail_after(10), pytest.raises(Unserved, match=r"it did not serve within 0\.2 s"):
+    with anyio.fail_after(20), pytest.raises(Unserved, match=r"it did not serve within 0\.2 s"):
         await server.address()
 
     assert server.pid is None
@@ -173,7 +173,7 @@ async def test_one_that_stays_silent_is_given_up_and_ended(serve: Callable[..., 
 
 async def test_one_that_nobody_holds_any_more_is_ended(serve: Callable[..., ServerProcess]) -> None:
     server = serve("print(os.getpid(), flush=True)\nsys.stdin.read()")
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         pid = int(await server.address())
 
     del server

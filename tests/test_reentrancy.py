@@ -41,7 +41,7 @@ async def test_a_callback_may_say_something_into_the_same_feed(engine: Engine) -
             await agent.emit("note.made", {"n": 1}, thread=topic.thread)
 
     agent = an_agent(engine, CallbackEmitter(on_event))
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         text = await agent.chat("hi")
 
     types = await types_of(agent)
@@ -60,7 +60,7 @@ async def test_a_callback_may_read_the_feed_and_start_another_run(engine: Engine
             await agent.chat("again", thread="other")
 
     agent = an_agent(engine, CallbackEmitter(on_event))
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         await agent.chat("hi")
 
     assert read != [0]
@@ -72,7 +72,7 @@ async def test_another_thread_may_say_something(engine: Engine) -> None:
     ids: list[str] = []
     thread = threading.Thread(target=lambda: ids.append(asyncio.run(agent.emit("from.thread", {}))))
     thread.start()
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         await asyncio.to_thread(thread.join, 9)
 
     assert not thread.is_alive()
@@ -85,7 +85,7 @@ async def test_after_its_end_an_engine_that_holds_a_file_refuses(tmp_path: Path)
     agent = an_agent(engine)
     await engine.aclose()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         with pytest.raises(EngineError, match="closed"):
             await agent.emit("too.late", {})
         with pytest.raises(EngineError, match="closed"):

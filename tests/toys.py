@@ -109,7 +109,7 @@ def client(url: str, dialect: ToyDialect | None = None, **settings: Any) -> Stre
 async def collect(model: StreamingClient, request: ModelRequest = REQUEST) -> list[Any]:
     """Everything that the stream gives, flat. `Retry` without its jittered delay."""
     out: list[Any] = []
-    with anyio.fail_after(8):
+    with anyio.fail_after(20):
         async with model.stream(request) as answer:
             while items := await answer.next():
                 out += items

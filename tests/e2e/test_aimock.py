@@ -100,7 +100,7 @@ def leaves(events: list[Event]) -> str:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_text_that_is_cut_inside_of_characters_arrives_whole(provider: str, mock: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         result = stream_text(model=model_of(provider, mock), prompt="plain")
         events = [event async for event in result.event_stream]
         run = await result.result()
@@ -115,7 +115,7 @@ async def test_text_that_is_cut_inside_of_characters_arrives_whole(provider: str
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_call_can_be_answered_and_goes_back(provider: str, mock: str) -> None:
     model = model_of(provider, mock)
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         first = await generate_text(model=model, prompt="call")
         turn = first.messages[0]
         history = through_the_store(answered(turn))
@@ -136,7 +136,7 @@ async def test_a_call_can_be_answered_and_goes_back(provider: str, mock: str) ->
 async def test_a_refusal_is_told_with_its_pause(
     provider: str, prompt: str, status: int, fault: str, seconds: float | None, mock: str
 ) -> None:
-    with anyio.fail_after(10), pytest.raises(ModelStatusError) as raised:
+    with anyio.fail_after(20), pytest.raises(ModelStatusError) as raised:
         await generate_text(model=model_of(provider, mock), prompt=prompt)
 
     error = raised.value
@@ -147,7 +147,7 @@ async def test_a_refusal_is_told_with_its_pause(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_cut_connection_is_never_an_answer(provider: str, mock: str) -> None:
-    with anyio.fail_after(10), pytest.raises(ModelError) as raised:
+    with anyio.fail_after(20), pytest.raises(ModelError) as raised:
         await generate_text(model=model_of(provider, mock), prompt="cut")
 
     error = raised.value
@@ -162,7 +162,7 @@ async def test_a_cut_connection_is_never_an_answer(provider: str, mock: str) -> 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_what_broke_off_can_be_sent_again(provider: str, mock: str) -> None:
     model = model_of(provider, mock)
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         half = Message.assistant([ToolUseBlock("t1", "f", '{"x":', complete=False)])
         result = await generate_text(model=model, messages=[Message.user("go"), half, Message.user("more")])
 
@@ -172,7 +172,7 @@ async def test_what_broke_off_can_be_sent_again(provider: str, mock: str) -> Non
 async def test_a_busy_provider_is_asked_again(mock: str) -> None:
     retries: list[Retry] = []
     text = ""
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async with model_of("anthropic", mock, retries=2).stream(
             ModelRequest([Message.user("once")])
         ) as stream:

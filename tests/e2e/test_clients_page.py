@@ -50,7 +50,7 @@ async def test_what_the_page_shows_runs(
     )  # fmt: skip
 
     namespace: dict[str, Any] = {}
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         told = eval(code, namespace)
         if inspect.iscoroutine(told):
             await told

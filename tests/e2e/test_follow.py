@@ -79,7 +79,7 @@ async def test_a_run_is_followed_on_trio_too(server: Running, thread: str) -> No
     url = url_of(server.url, thread)
     seen: list[int] = []
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async with follow(url, after="earliest", run=run, settings=QUICK) as feed:
             seen = [item.seq async for item in feed if isinstance(item, Envelope)]
         with pytest.raises(ConfigurationError, match="asyncio"):

@@ -53,7 +53,7 @@ async def own(url: str) -> tuple[subprocess.Popen[bytes], str]:
         [sys.executable, str(OWNER), url], stdout=subprocess.PIPE
     )
     assert process.stdout is not None
-    with anyio.fail_after(15):
+    with anyio.fail_after(20):
         line = await anyio.to_thread.run_sync(process.stdout.readline, abandon_on_cancel=True)
     process.stdout.close()
     return process, line.decode().strip()
@@ -75,7 +75,7 @@ async def test_a_run_whose_process_was_killed_has_failed_once_for_everyone(url: 
         tails = [await engine.log.tail(TOPIC) for engine in engines]
         process.send_signal(signal.SIGKILL)
         process.wait(5)
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             seen = [await records_until_end(engine) for engine in engines]
         await anyio.sleep(LEASE)  # whoever would tell it twice has had the time
 
@@ -101,7 +101,7 @@ async def test_a_run_in_another_process_can_be_cancelled(url: str) -> None:
     try:
         agent = Agent("a", model=ScriptedModel(), engine=engine)
         await agent.cancel(run, reason="enough")
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             last = (await records_until_end(engine))[-1]
 
         assert (last.type, last.run) == ("run.cancelled", run)
@@ -124,7 +124,7 @@ async def test_a_suspended_run_holds_no_lease_and_goes_on_in_another_engine(url:
         return Agent("a", model=ScriptedModel(*turns), tools=[act], on_approval="suspend", engine=engine)
 
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             result = await agent(first, [Call("act")]).run("go")
             assert result.termination == "suspended"
             assert await second.leases.holder(TOPIC) is None
@@ -146,7 +146,7 @@ async def test_a_suspended_run_holds_no_lease_and_goes_on_in_another_engine(url:
 async def test_a_key_has_one_run_over_all_engines(url: str) -> None:
     engines = [open_engine(url), open_engine(url)]
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             agents = [
                 Agent("a", model=ScriptedModel([Wait(seconds=60)]), engine=engine) for engine in engines
             ]
@@ -269,7 +269,7 @@ async def test_a_run_whose_process_died_before_it_asked_for_its_thread_has_faile
                 await second.leases.renew(lease)
                 await anyio.sleep(LEASE / 3)
 
-        with anyio.fail_after(15):
+        with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 group.start_soon(beat)
                 (last,) = await records_until_end(second)

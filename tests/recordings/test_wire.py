@@ -42,7 +42,7 @@ async def test_a_recording_comes_through_a_socket(
         client = StreamingClient(
             dialect, target, server.url, retry=RetryPolicy(retries=0), timeouts=Timeouts(linger=5), fast=fast
         )
-        with anyio.fail_after(10):
+        with anyio.fail_after(20):
             async with client.stream(ModelRequest([Message.user("hi")], max_tokens=99)) as answer:
                 while items := await answer.next():
                     got += items

@@ -75,10 +75,10 @@ async def test_only_one_writes_to_a_socket_and_waiting_for_ones_turn_is_not_slow
     async def send(message: Any) -> None:
         busy.append(1)
         assert len(busy) == 1
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(0.1)
         busy.pop()
 
-    outlet = SocketOutlet({}, send, 0.25)
+    outlet = SocketOutlet({}, send, 1.0)
     with anyio.fail_after(20):
         await asyncio.gather(*[outlet.send(Batch(b"x")) for _ in range(12)])
 

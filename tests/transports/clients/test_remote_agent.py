@@ -198,8 +198,12 @@ async def test_dropping_a_stream_stops_its_run(connect: Connect) -> None:
 async def test_a_caller_that_is_cancelled_cancels_its_run(connect: Connect) -> None:
     agent = connect("slow")
 
-    with anyio.move_on_after(0.2):
-        await agent.chat("hello")
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.chat, "hello")
+            while [run.status for run in await agent.runs()] != ["running"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            group.cancel_scope.cancel()
 
     assert await status(agent) == "cancelled"
 
