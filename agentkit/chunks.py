@@ -1,7 +1,7 @@
 """Chunks: what a dialect decoder yields, in the order of the wire.
 
 A chunk is an increment of one block, or a word about the whole response. `index` is its block's place in the response, over all kinds
-of block; decoders give dense indexes by first sight. Chunks are slotted and unfrozen because freezing costs a microsecond a delta;
+of block; decoders give dense indexes by first sight, with gaps only where the wire left a number out. Chunks are slotted and unfrozen because freezing costs a microsecond a delta;
 treat them as immutable.
 
 Not events: what watchers see is made from chunks by `events`.

@@ -77,10 +77,11 @@ class OwnBlock:
                         self.pieces.setdefault(name, []).append(value)
 
     def finish(self) -> list[Chunk]:
-        """Return the whole block: text joined, lists extended, the rest set."""
+        """Return the whole block: text joined, lists extended, the rest set; null sets only what nothing else says."""
         whole = dict(self.start)
-        for name, pieces in self.pieces.items():
+        for name, values in self.pieces.items():
             begun = whole.get(name)
+            pieces = [value for value in values if value is not None] or [None]
             if name == "input" and all(isinstance(piece, str) for piece in pieces):
                 whole[name] = _input("".join(pieces), begun)
             elif all(isinstance(piece, str) for piece in pieces):

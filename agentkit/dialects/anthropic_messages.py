@@ -39,11 +39,13 @@ from agentkit.dialects.base import (
     HTTPParts,
     StatusFault,
     Target,
+    made_id,
     parse_payload,
     says_nothing,
     state_text,
 )
 from agentkit.dialects.fault_words import status_fault
+from agentkit.dialects.places import Places
 from agentkit.errors import MAX_QUOTED, WireError, quote
 from agentkit.model import ModelRequest
 
@@ -100,7 +102,8 @@ class AnthropicMessagesDecoder:
         "_failed",
         "_finished",
         "_last",
-        "_next",
+        "_places",
+        "_seed",
         "_stopped",
         "_usage",
         "unknown",
@@ -110,7 +113,8 @@ class AnthropicMessagesDecoder:
         self.unknown: Counter[str] = Counter()
         """Kinds of event, delta and block that have no meaning here, and how often they came."""
         self._blocks: dict[int, OpenBlock | OwnBlock] = {}  # by the wire's index; the latest that had it
-        self._next = 0
+        self._places = Places()
+        self._seed = ""  # what tells this answer from others: ids of our making come from it
         self._usage: dict[str, int] = {}
         self._last = ""
         self._calls = False  # a whole call has come
@@ -193,8 +197,8 @@ class AnthropicMessagesDecoder:
         before = self._blocks.get(wire_index(payload))
         out = [] if before is None or before.ended else before.finish()
         if kind not in _KNOWN_BLOCKS:
-            self._blocks[wire_index(payload)] = OwnBlock(self._next, kind, start)
-            self._next += 1
+            number = wire_index(payload)
+            self._blocks[number] = OwnBlock(self._places.at(number), kind, start)
             self._count(f"content_block_start:{kind}")
             return out
         block = self._open(payload, kind, start)
@@ -215,15 +219,16 @@ class AnthropicMessagesDecoder:
                 out.append(ThinkingChunk(provider_state=state, provider_state_format=NAME, index=block.index))
             case _:
                 extra = {name: value for name, value in start.items() if name not in _CALL_MEMBERS}
-                chunk = ToolUseChunk(word_member(start, "id"), word_member(start, "name"), index=block.index)
+                call_id = word_member(start, "id") or made_id("toolu_", self._seed, block.index)
+                chunk = ToolUseChunk(call_id, word_member(start, "name"), index=block.index)
                 if extra:
                     chunk.provider_state, chunk.provider_state_format = state_text(extra), NAME
                 out.append(chunk)
         return out
 
     def _open(self, payload: dict[str, Any], kind: str, start: dict[str, Any]) -> OpenBlock:
-        block = self._blocks[wire_index(payload)] = OpenBlock(self._next, kind, start)
-        self._next += 1
+        number = wire_index(payload)
+        block = self._blocks[number] = OpenBlock(self._places.at(number), kind, start)
         return block
 
     def _delta(self, payload: dict[str, Any]) -> list[Chunk]:
@@ -269,7 +274,10 @@ class AnthropicMessagesDecoder:
 
     def _message_start(self, payload: dict[str, Any]) -> list[Chunk]:
         message = payload.get("message")
-        return self._take_usage(message.get("usage")) if isinstance(message, dict) else []
+        if not isinstance(message, dict):
+            return []
+        self._seed = str(message.get("id") or "")
+        return self._take_usage(message.get("usage"))
 
     def _message_stop(self, payload: dict[str, Any]) -> list[Chunk]:  # noqa: ARG002 - one shape for all handlers
         self._stopped = True

@@ -291,6 +291,11 @@ def made_id(prefix: str, source: str, number: int) -> str:
     return f"{prefix}{digest}_{number}"
 
 
+def json_text(value: object) -> str:
+    """Return a value as JSON text that encodes as UTF-8."""
+    return valid_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
 def state_text(value: object) -> str:
     """Return opaque provider state as JSON text: compact, ASCII, so that no byte is at the mercy of an encoding.
 

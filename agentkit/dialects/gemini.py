@@ -28,6 +28,7 @@ from agentkit.dialects.base import (
     HTTPParts,
     StatusFault,
     Target,
+    json_text,
     made_id,
     parse_payload,
     says_nothing,
@@ -35,7 +36,7 @@ from agentkit.dialects.base import (
 )
 from agentkit.dialects.blocks import TEXT, THINKING, Blocks
 from agentkit.dialects.fault_words import classify, read_fault, status_fault
-from agentkit.dialects.gemini_arguments import PartialArguments, json_text
+from agentkit.dialects.gemini_arguments import PartialArguments
 from agentkit.dialects.gemini_request import MADE_UP, NAME, SIGNATURE
 from agentkit.dialects.second_try import without_replay_state
 from agentkit.errors import WireError, quote

@@ -5,11 +5,10 @@ an absurd index allocates nothing.
 Source: Vertex AI reference, `FunctionCall.partialArgs` and `PartialArg` (from public references, not re-read); RFC 9535 for the paths.
 """
 
-import json
 import re
 from typing import Any, Final, TypeAlias
 
-from agentkit.content import valid_text
+from agentkit.dialects.base import json_text
 from agentkit.errors import WireError, quote
 
 MAX_DEPTH: Final = 64
@@ -60,11 +59,6 @@ class PartialArguments:
                 inner = node[step] = {}
             node = inner
         node[steps[-1]] = value
-
-
-def json_text(value: object) -> str:
-    """Return a value as JSON text that encodes as UTF-8."""
-    return valid_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def _steps(path: str) -> list[str | int]:

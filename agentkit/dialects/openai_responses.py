@@ -24,7 +24,15 @@ from agentkit.content import Usage, valid_text
 from agentkit.dialects import openai_responses_request
 from agentkit.dialects.base import HTTPParts, StatusFault, Target, parse_payload, says_nothing
 from agentkit.dialects.fault_words import classify, read_fault, status_fault
-from agentkit.dialects.openai_responses_items import NAME, Items, kind_of, object_of, release, text_of
+from agentkit.dialects.openai_responses_items import (
+    NAME,
+    Items,
+    arguments_of,
+    kind_of,
+    object_of,
+    release,
+    text_of,
+)
 from agentkit.dialects.second_try import without_replay_state
 from agentkit.errors import MAX_QUOTED, WireError, quote
 from agentkit.model import ModelRequest
@@ -170,11 +178,36 @@ class ResponsesDecoder:
 
     def _arguments_done(self, event: dict[str, Any]) -> list[Chunk]:
         item = self._items.find(event, "function_call")
-        text = text_of(event, "arguments")
+        text = arguments_of(event)
+        item.settled = True
         if item.streamed or item.done or not text:
             return []
         item.streamed = True
         return [ToolUseChunk("", "", text, item.index)]
+
+    def _text_done(self, event: dict[str, Any]) -> list[Chunk]:
+        """Take text that was not streamed; what was is said again here."""
+        refusal = self._last == "response.refusal.done"
+        text = text_of(event, "refusal" if refusal else "text")
+        item = self._items.silent(event, "message") if text else None
+        if item is None or any(part.refusal is refusal for part in item.parts.values()):
+            return []
+        return self._text_delta({**event, "delta": text}, refusal=refusal)
+
+    def _summary_done(self, event: dict[str, Any]) -> list[Chunk]:
+        text, number = text_of(event, "text"), event.get("summary_index")
+        item = self._items.silent(event, "reasoning") if text else None
+        if item is None or (item.says and not (type(number) is int and number > item.shown)):
+            return []
+        return self._summary_delta({**event, "delta": text})
+
+    def _reasoning_done(self, event: dict[str, Any]) -> list[Chunk]:
+        text, number = text_of(event, "text"), event.get("content_index")
+        item = self._items.silent(event, "reasoning") if text else None
+        if item is None or (item.says and not (type(number) is int and number > item.content >= 0)):
+            return []
+        item.content = number if type(number) is int else 0
+        return self._reasoning_delta({**event, "delta": text})
 
     def _summary_part(self, event: dict[str, Any]) -> list[Chunk]:
         item = self._items.find(event, "reasoning")
@@ -225,6 +258,7 @@ class ResponsesDecoder:
             reason = text_of(details, "reason") if type(details) is dict else ""
             finish = INCOMPLETE.get(reason, "other") if reason else "length"
             return [*out, FinishChunk(finish, reason or status)]
+        out += self._items.settle()
         calls = any(item.runnable for item in self._items.all)
         return [*out, FinishChunk("tool_calls" if calls else "stop", valid_text(status))]
 
@@ -248,11 +282,16 @@ _HANDLERS: Final[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], list[Chu
     "response.function_call_arguments.delta": ResponsesDecoder._arguments_delta,
     "response.function_call_arguments.done": ResponsesDecoder._arguments_done,
     "response.refusal.delta": ResponsesDecoder._refusal_delta,
+    "response.output_text.done": ResponsesDecoder._text_done,
+    "response.refusal.done": ResponsesDecoder._text_done,
+    "response.reasoning_summary_text.done": ResponsesDecoder._summary_done,
+    "response.reasoning_text.done": ResponsesDecoder._reasoning_done,
     "response.reasoning_summary_part.added": ResponsesDecoder._summary_part,
     "response.content_part.added": ResponsesDecoder._content_part,
     "response.output_item.added": ResponsesDecoder._added,
     "response.output_item.done": ResponsesDecoder._done,
     "response.completed": ResponsesDecoder._terminal,
+    "response.done": ResponsesDecoder._terminal,
     "response.incomplete": ResponsesDecoder._terminal,
     "response.failed": ResponsesDecoder._terminal,
     "response.cancelled": ResponsesDecoder._terminal,
@@ -262,9 +301,8 @@ _HANDLERS: Final[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], list[Chu
 _SILENT: Final = frozenset(
     f"response.{kind}"
     for kind in (
-        "created", "in_progress", "queued", "output_text.done", "refusal.done", "content_part.done", "reasoning_text.done",
-        "reasoning_summary_text.done", "reasoning_summary_part.done", "reasoning_part.added", "reasoning_part.done",
-        "output_text.annotation.added",
+        "created", "in_progress", "queued", "content_part.done", "reasoning_summary_part.done", "reasoning_part.added",
+        "reasoning_part.done", "output_text.annotation.added",
     )
 ) | {"keepalive"}  # fmt: skip
 """Events that say nothing that another one does not say."""

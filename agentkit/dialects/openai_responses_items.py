@@ -19,7 +19,8 @@ from agentkit.chunks import (
     ToolUseChunk,
 )
 from agentkit.content import valid_text
-from agentkit.dialects.base import SurrogateJoiner, made_id, state_text
+from agentkit.dialects.base import SurrogateJoiner, json_text, made_id, state_text
+from agentkit.dialects.places import Places
 from agentkit.errors import WireError, quote
 
 NAME: Final = "openai-responses"
@@ -54,6 +55,8 @@ class Item:
     joiner: SurrogateJoiner = field(default_factory=SurrogateJoiner)
     streamed: bool = False
     """A call whose arguments were given out already."""
+    settled: bool = False
+    """A call whose arguments were said to be whole."""
     call_id: str = ""
     runnable: bool = False
     """A call that came whole."""
@@ -66,7 +69,8 @@ class Item:
     parts: dict[tuple[int, bool], Part] = field(default_factory=dict)
     """Of a message, by (content index, is a refusal)."""
     content: int = -1
-    """The content part that is being written, where the wire has no content index."""
+    """Of a message: the content part that is being written, where the wire has no content index. Of reasoning: the part that came last
+    as a whole."""
 
     def summary(self, text: str) -> ThinkingChunk:
         """Return a piece of the summary part that is being written.
@@ -84,7 +88,7 @@ class Item:
 class Items:
     """The items of one answer, in the order in which they were first seen."""
 
-    __slots__ = ("_by_id", "_next", "_open", "all", "by_index")
+    __slots__ = ("_by_id", "_open", "_places", "all", "by_index")
 
     def __init__(self) -> None:
         self.all: list[Item] = []
@@ -92,17 +96,12 @@ class Items:
         """By `output_index`; the latest that had it."""
         self._by_id: dict[str, Item] = {}
         self._open: dict[str, Item] = {}  # the item of each kind that began last and is not done
-        self._next = 0
-
-    def new(self) -> int:
-        """Return the index of a block that begins now."""
-        index = self._next
-        self._next += 1
-        return index
+        self._places = Places()
 
     def begin(self, kind: str, output_index: object, item_id: object) -> Item:
         """Take a new item."""
-        item = Item(kind, self.new(), valid_text(item_id) if type(item_id) is str else "")
+        index = self._places.at(output_index) if type(output_index) is int else self._places.new()
+        item = Item(kind, index, valid_text(item_id) if type(item_id) is str else "")
         self.all.append(item)
         self._open[kind] = item
         if type(output_index) is int:
@@ -114,8 +113,12 @@ class Items:
     def added(self, kind: str, output_index: object, item_id: object) -> Item:
         """Return the item that the wire says begins now; deltas may have come before."""
         item = self.by_index.get(output_index) if type(output_index) is int else None
+        if item is None and type(item_id) is str:
+            item = self._by_id.get(item_id)
         if item is None or item.added or item.done or item.kind != kind:
             item = self.begin(kind, output_index, item_id)
+        elif type(output_index) is int:
+            self.by_index[output_index] = item
         item.added = True
         return item
 
@@ -131,10 +134,24 @@ class Items:
             item = self._by_id.get(item_id)
             if item is not None and item.kind == kind:
                 return item
+        call_id = event.get("call_id")
+        if type(call_id) is str and call_id:
+            for item in self.all:
+                if item.call_id == call_id:
+                    return item
         item = self._open.get(kind)
         if item is not None and type(output_index) is not int:
             return item
         return self.begin(kind, output_index, item_id)
+
+    def silent(self, event: dict[str, Any], kind: str) -> Item | None:
+        """Return the item of which an event tells something whole, or None where the item was told already."""
+        known = len(self.all)
+        item = self.find(event, kind)
+        again = len(self.all) > known and any(before.kind == kind for before in self.all[:known])
+        if item.done or (again and type(event.get("output_index")) is not int):
+            return None
+        return item
 
     def whole(self, kind: str, output_index: object, item_id: object) -> Item:
         """Return the item that the wire says is whole."""
@@ -149,7 +166,7 @@ class Items:
         """Return a content part of a message; a new one takes the next block."""
         part = item.parts.get((content, refusal))
         if part is None:
-            index = self.new() if item.parts else item.index
+            index = self._places.new() if item.parts else item.index
             part = item.parts[content, refusal] = Part(index, refusal)
         return part
 
@@ -173,7 +190,7 @@ class Items:
                 if item.kind == "image_generation_call" and (data := text_of(whole, "result")):
                     # shown; the item itself, which goes back, is kept beside it
                     media_type = f"image/{text_of(whole, 'output_format') or 'png'}"
-                    index = self.new()
+                    index = self._places.new()
                     out += [ImageChunk(media_type, data, "", index), BlockEndChunk(index)]
         return out
 
@@ -196,6 +213,19 @@ class Items:
             known = known or self.begin(kind, None, whole.get("id"))
             if not known.done:
                 out += self.finish(known, whole)
+        return out
+
+    def settle(self) -> list[Chunk]:
+        """End the calls that have all but their end: the response is complete, and some servers say it of the response only."""
+        out: list[Chunk] = []
+        for item in self.all:
+            if item.kind == "function_call" and not item.done and (item.streamed or item.settled):
+                release(item, out)
+                if not item.call_id:
+                    item.call_id = item.id or made_id("call_", str(len(self.all)), item.index)
+                    out.append(ToolUseChunk(item.call_id, index=item.index))
+                item.done = item.runnable = True
+                out.append(BlockEndChunk(item.index))
         return out
 
     def _finish_message(self, item: Item, whole: dict[str, Any], out: list[Chunk]) -> None:
@@ -244,7 +274,7 @@ def _finish_reasoning(item: Item, whole: dict[str, Any], out: list[Chunk]) -> No
 def _finish_call(item: Item, whole: dict[str, Any], out: list[Chunk]) -> None:
     made = ("type", "call_id", "name", "arguments", "status")
     rest = {name: value for name, value in whole.items() if name not in made}
-    arguments = "" if item.streamed else text_of(whole, "arguments")
+    arguments = "" if item.streamed else arguments_of(whole)
     call_id = ""
     if not item.call_id:
         call_id = item.call_id = (
@@ -255,6 +285,12 @@ def _finish_call(item: Item, whole: dict[str, Any], out: list[Chunk]) -> None:
     if whole.get("status") not in CUT:
         item.runnable = True
         out.append(BlockEndChunk(item.index))
+
+
+def arguments_of(value: dict[str, Any]) -> str:
+    """Return the arguments of a call as JSON text; some servers send the object itself."""
+    arguments = value.get("arguments")
+    return json_text(arguments) if isinstance(arguments, dict) else text_of(value, "arguments")
 
 
 def object_of(event: dict[str, Any], name: str) -> dict[str, Any]:

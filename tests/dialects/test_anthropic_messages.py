@@ -99,7 +99,7 @@ def test_a_whole_answer_in_chunks() -> None:
     ]
 
 
-def test_overlapping_blocks_are_kept_apart_by_their_index() -> None:
+def test_overlapping_blocks_are_kept_apart_and_in_order_by_their_index() -> None:
     response = respond(
         start(7, "thinking"), start(3, "tool_use", id="t", name="f"), start(5, "text", text="a"),
         delta(5, "text_delta", text="b"), delta(7, "thinking_delta", thinking="x"), delta(3, "input_json_delta", partial_json="{"),
@@ -108,10 +108,21 @@ def test_overlapping_blocks_are_kept_apart_by_their_index() -> None:
     )  # fmt: skip
 
     assert response.blocks() == [
-        ThinkingBlock("xy", origin=ORIGIN),
         ToolUseBlock("t", "f", "{}", origin=ORIGIN),
         TextBlock("abc", origin=ORIGIN),
+        ThinkingBlock("xy", origin=ORIGIN),
     ]
+
+
+def test_an_absurd_index_leaves_no_places() -> None:
+    response = respond(
+        start(10**9, "text", text="a"), start(0, "text", text="b"), start(-1, "text", text="c")
+    )
+
+    assert [
+        chunk.index for chunk in decode(start(10**9, "text", text="a")) if isinstance(chunk, TextChunk)
+    ] == [0]
+    assert [block.text for block in response.blocks() if isinstance(block, TextBlock)] == ["a", "b", "c"]
 
 
 def test_a_server_that_uses_one_index_for_all_blocks_makes_new_blocks() -> None:
@@ -213,6 +224,21 @@ def test_a_call_has_its_arguments_raw_and_is_complete_only_with_its_end(
     assert call_of(*payloads) == ToolUseBlock("t", "f", text, complete, origin=ORIGIN)
 
 
+def test_calls_without_an_id_get_one_that_stays() -> None:
+    payloads = [
+        {"type": "message_start", "message": {"id": "m"}},
+        start(0, "tool_use", name="f"), stop(0), start(1, "tool_use", id=None, name="f"), stop(1), finish("tool_use"),
+    ]  # fmt: skip
+
+    ids = [
+        [block.id for block in respond(*payloads).blocks() if isinstance(block, ToolUseBlock)] for _ in "ab"
+    ]
+
+    assert ids[0] == ids[1]
+    assert all(ids[0])
+    assert len(set(ids[0])) == 2
+
+
 def test_what_else_stands_in_a_call_is_kept_for_its_replay() -> None:
     caller = {"type": "code_execution_20250825", "tool_id": "srv_1"}
     call = call_of(start(0, "tool_use", id="t", name="f", input={}, caller=caller), stop(0))
@@ -250,6 +276,16 @@ OWN: dict[str, tuple[list[Payload], Payload]] = {
     "whole": (
         [start(0, "web_search_tool_result", tool_use_id="s", content=[{"encrypted_content": "E"}]), stop(0)],
         {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"encrypted_content": "E"}]},
+    ),
+    "compaction in pieces": (
+        [start(0, "compaction", content=None), delta(0, "compaction_delta", content="a"),
+         delta(0, "compaction_delta", content="b", encrypted_content="E"),
+         delta(0, "compaction_delta", content=None, encrypted_content=None), stop(0)],
+        {"type": "compaction", "content": "ab", "encrypted_content": "E"},
+    ),
+    "compaction that failed": (
+        [start(0, "compaction", content=""), delta(0, "compaction_delta", content=None), stop(0)],
+        {"type": "compaction", "content": None},
     ),
     "unknown deltas": (
         [start(0, "dream", content="a", list=[1], n=1), delta(0, "dream_delta", content="b", list=[2], n=2),

@@ -274,6 +274,14 @@ ARGUMENTS = [
     ),
     pytest.param([done(0, "function_call", call_id="c", arguments="{}")], id="only in the item"),
     pytest.param(
+        [at(0, event("function_call_arguments.done", arguments={}))], id="as an object, no end of the item"
+    ),
+    pytest.param([done(0, "function_call", call_id="c", arguments={})], id="as an object in the item"),
+    pytest.param(
+        [event("function_call_arguments.delta", call_id="c", delta="{}")],
+        id="by the call's id, no end of the item",
+    ),
+    pytest.param(
         [completed({"type": "function_call", "call_id": "c", "arguments": "{}"})], id="only at the end"
     ),
 ]
@@ -284,6 +292,88 @@ def test_arguments_that_were_not_streamed_are_found_where_they_stand(ending: lis
     answer = blocks(added(0, "function_call", call_id="c", name="f", arguments=""), *ending, completed())
 
     assert answer == [call("c", "f", "{}")]
+
+
+def test_deltas_before_their_item_belong_to_it() -> None:
+    answer = blocks(
+        event("function_call_arguments.delta", item_id="fc", delta="{"),
+        added(3, "function_call", id="fc", call_id="c", name="f", arguments=""),
+        at(3, event("function_call_arguments.delta", delta="}")),
+        done(3, "function_call", call_id="c", name="f", arguments="{}"),
+        completed(),
+    )
+
+    assert answer == [call("c", "f", "{}")]
+
+
+def test_calls_are_told_apart_by_their_own_ids_alone() -> None:
+    names = ("a", "b")
+    deltas = [
+        event("function_call_arguments.delta", call_id=name, delta=f'{{"n":"{name}"}}') for name in names
+    ]
+
+    answer = blocks(
+        *(added(None, "function_call", call_id=name, name="f") for name in names), *deltas, completed()
+    )
+
+    assert answer == [call(name, "f", f'{{"n":"{name}"}}') for name in names]
+
+
+def test_a_complete_response_ends_its_calls_and_an_incomplete_one_does_not() -> None:
+    begun = added(0, "function_call", call_id="c", name="f", arguments="")
+    delta = at(0, event("function_call_arguments.delta", delta="{}"))
+    cut = event("incomplete", response={"status": "incomplete"})
+
+    whole = respond(begun, delta, completed())
+
+    assert whole.blocks() == [call("c", "f", "{}")]
+    assert whole.finish == FinishChunk("tool_calls", "completed")
+    assert blocks(begun, delta, cut) == [call("c", "f", "{}", complete=False)]
+    assert blocks(begun, completed()) == [call("c", "f", "", complete=False)]
+
+
+def test_items_keep_the_order_of_their_indexes() -> None:
+    answer = blocks(
+        added(1, "function_call", call_id="c", name="f", arguments="{}"),
+        done(1, "function_call", call_id="c", name="f", arguments="{}"),
+        added(0, "message", id="m"),
+        text_delta(0, "Hi"),
+        done(0, "message", id="m", **message("Hi")),
+        completed(),
+    )
+
+    assert answer == [said("Hi", id="m"), call("c", "f", "{}")]
+
+
+WHOLE: dict[str, tuple[list[Payload], list[Block]]] = {
+    "text": ([at(0, event("output_text.done", text="Hi"))], [TextBlock("Hi")]),
+    "text without an index": ([event("output_text.done", text="Hi"), event("output_text.done", text="Hi")], [TextBlock("Hi")]),
+    "a refusal": ([at(0, event("refusal.done", refusal="No"))], [RefusalBlock("No")]),
+    "text that was streamed": ([text_delta(0, "Hi"), at(0, event("output_text.done", text="Hi"))], [TextBlock("Hi")]),
+    "text whose item is done": (
+        [text_delta(None, "Hi"), done(None, "message", id="m", **message("Hi")), event("output_text.done", text="Hi")],
+        [said("Hi", id="m")]),
+    "text, then its item": (
+        [at(0, event("output_text.done", text="Hi")), done(0, "message", id="m", **message("Hi"))], [said("Hi", id="m")]),
+    "summaries": (
+        [at(0, event("reasoning_summary_text.done", text="a", summary_index=0)),
+         at(0, event("reasoning_summary_text.done", text="b", summary_index=1))], [ThinkingBlock("a\n\nb", summary=True)]),
+    "summaries that were streamed": (
+        [at(0, event("reasoning_summary_text.delta", delta="a", summary_index=0)),
+         at(0, event("reasoning_summary_text.done", text="a", summary_index=0)),
+         at(0, event("reasoning_summary_text.done", text="a"))], [ThinkingBlock("a", summary=True)]),
+    "reasoning": (
+        [at(0, event("reasoning_text.done", text="a", content_index=0)), at(0, event("reasoning_text.done", text="b", content_index=1))],
+        [ThinkingBlock("ab")]),
+    "reasoning that was streamed": (
+        [at(0, event("reasoning_text.delta", delta="a", content_index=0)), at(0, event("reasoning_text.done", text="a", content_index=1))],
+        [ThinkingBlock("a")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("payloads", "told"), [pytest.param(*case, id=name) for name, case in WHOLE.items()])
+def test_what_comes_whole_is_told_if_it_was_not_streamed(payloads: list[Payload], told: list[Block]) -> None:
+    assert blocks(*payloads, completed()) == told
 
 
 def test_a_call_keeps_what_its_item_has_besides() -> None:
@@ -443,6 +533,12 @@ def test_an_incomplete_response_is_no_error(details: Payload | None, finish: Fin
     assert decode(payload) == [finish]
 
 
+def test_done_is_another_name_for_the_end() -> None:
+    answer = respond(text_delta(0, "Hi"), event("done", response={"output": []}))
+
+    assert (answer.blocks(), answer.error) == ([TextBlock("Hi")], None)
+
+
 def test_the_status_counts_and_not_the_name_of_the_event() -> None:
     payload = event("completed", response={"status": "incomplete", "incomplete_details": None})
 
@@ -576,7 +672,7 @@ BROKEN = [
     '{"type":"response.output_item.added","item":null}',
     '{"type":"response.output_item.done","item":{}}',
     '{"type":"response.output_text.delta","delta":1}',
-    '{"type":"response.output_item.done","item":{"type":"function_call","arguments":{}}}',
+    '{"type":"response.output_item.done","item":{"type":"function_call","arguments":5}}',
 ]
 
 
