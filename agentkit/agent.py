@@ -33,7 +33,7 @@ from agentkit.run_spec import RunResult, RunSpec, new_id
 from agentkit.stream import EventBuffer, TextIterator
 from agentkit.sub_agent import agent_tool
 from agentkit.thread_run import AgentRun, Listeners, OnBusy, ThreadRun
-from agentkit.threads import claimed_run, decide, erase_thread, fork_thread
+from agentkit.threads import claimed_run, decide, erase_thread, fork_thread, take_thread
 from agentkit.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{0,127}", re.ASCII)
@@ -193,7 +193,7 @@ class Agent:
         record = self._record(spec)
         lease: Lease | None = None
         if on_busy == "reject":
-            lease = await self.engine.leases.acquire(topic, record.run, wait=False)
+            lease = await take_thread(self.engine, topic, record.run)
             if lease is None:
                 await self._refuse_again(topic, idempotency_key)
                 raise ThreadBusy(f"{topic.path} has a run already")

@@ -34,6 +34,7 @@ from agentkit.redaction import redacted, redacted_text
 from agentkit.run import CancelMode, Run
 from agentkit.run_spec import RunSpec
 from agentkit.stream import EventBuffer, RunStream
+from agentkit.threads import take_thread
 
 logger = logging.getLogger("agentkit")
 
@@ -170,8 +171,10 @@ class ThreadRun:
         if self._lease is None and self._on_busy == "interrupt":
             await self._interrupt_holder()
         self.asked.set()
-        if self._lease is None:
-            self._lease = await leases.acquire(self._topic, self.run.id, wait=self._on_busy != "reject")
+        if self._lease is None and self._on_busy == "reject":
+            self._lease = await take_thread(self._engine, self._topic, self.run.id)
+        elif self._lease is None:
+            self._lease = await leases.acquire(self._topic, self.run.id, wait=True)
         if self._lease is None:
             self._is_foreign = True
             raise ThreadBusy(f"{self._topic.path} has a run already")

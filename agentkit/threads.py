@@ -1,4 +1,4 @@
-"""What is done to threads and their runs from outside of a run: fork, erase, decide a call that waits, find the run of a key.
+"""What is done to threads and their runs from outside of a run: take, fork, erase, decide a call that waits, find the run of a key.
 
 It knows engines, and no agent.
 """
@@ -8,10 +8,31 @@ from dataclasses import replace
 import anyio
 
 from agentkit.approvals import approval_id
-from agentkit.engine import Engine, Signal
+from agentkit.engine import Engine, Lease, Signal
 from agentkit.errors import ConfigurationError, ThreadBusy, ThreadExists, quote
 from agentkit.log import Topic
 from agentkit.run_spec import new_id
+
+LET_GO_TIMEOUT = 5.0
+"""Seconds that a run which has ended may need until it lets go of its thread: it tells its end first, to slow listeners too."""
+
+
+async def take_thread(engine: Engine, topic: Topic, run: str) -> Lease | None:
+    """Return the lease of a thread on which no run is at work, or None.
+
+    One that has ended, and still tells so, is waited for: clients say the next thing as soon as they see the end.
+    """
+    end = anyio.current_time() + LET_GO_TIMEOUT
+    while True:
+        lease = await engine.leases.acquire(topic, run, wait=False)
+        if lease is not None or anyio.current_time() > end:
+            return lease
+        holder = await engine.leases.holder(topic)
+        if holder is not None:
+            record = await engine.threads.get_run(topic, holder)
+            if record is None or record.status in ("queued", "running"):
+                return None
+        await anyio.sleep(LOOK_EVERY)
 
 
 async def fork_thread(engine: Engine, source: Topic, target: Topic, count: int | None) -> None:
