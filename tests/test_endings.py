@@ -547,8 +547,8 @@ async def test_asyncios_own_ways_end_the_run(how: str) -> None:
         else:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(20) as limit:
-                    task = asyncio.create_task(text_came(agent))
-                    task.add_done_callback(lambda _: limit.reschedule(asyncio.get_running_loop().time()))
+                    spoken = asyncio.create_task(text_came(agent))
+                    spoken.add_done_callback(lambda _: limit.reschedule(asyncio.get_running_loop().time()))
                     await agent.chat("go")
         await check_left(agent)
 
