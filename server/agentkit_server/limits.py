@@ -146,13 +146,21 @@ class Stays:
         Raises:
             ProblemError: 429.
         """
-        if len(self._all) >= self.settings.connections:
-            raise _too_many("connections", "the server has as many streams as it may")
-        self.admit(identity)
+        self.demand_room(identity)
         stay = Stay(self, identity)
         self._all[stay] = None
         self.count(identity, 1)
         return stay
+
+    def demand_room(self, identity: Identity | None) -> None:
+        """Refuse one stream too many, before anything is begun for it.
+
+        Raises:
+            ProblemError: 429.
+        """
+        if len(self._all) >= self.settings.connections:
+            raise _too_many("connections", "the server has as many streams as it may")
+        self.admit(identity)
 
     @contextmanager
     def waiting(self, identity: Identity) -> Iterator[None]:

@@ -91,19 +91,26 @@ async def test_sockets_that_say_nothing_are_few_and_end() -> None:
     await app.aclose()
 
 
-async def test_a_feed_that_comes_with_its_run_is_refused_and_the_run_is_there() -> None:
+async def test_who_has_its_streams_begins_nothing_that_waits_for_an_answer() -> None:
     app = make_guarded(connections_each=1)
-    order = {"input": "x", "on_disconnect": "continue"}
+    order, chat = {"input": "x"}, {"message": "x"}
+    completion = {"model": "planner", "messages": [{"role": "user", "content": "x"}]}
     async with get(app, f"{THREAD}/events", by("ann")) as feed:
         await feed.begun()
         asked = post(app, f"{THREAD}/runs", order, {**by("ann"), "accept": "text/event-stream"})
         async with asked as answer:
             await answer.finished()
         async with client(app) as http:
+            others = [
+                await http.post(f"{THREAD}/chat", json=chat, headers=by("ann")),
+                await http.post("/v1/chat/completions", json=completion, headers=by("ann")),
+                await http.delete(THREAD, headers=by("ann")),
+            ]
             runs = (await http.get(f"{THREAD}/runs", headers=by("ann"))).json()["runs"]
+            free = await http.post(f"{THREAD}/chat", json=chat, headers=by("bob"))
 
-    assert answer.status == 429
-    assert len(runs) == 1
+    assert [answer.status, *(one.status_code for one in others)] == [429] * 4
+    assert (runs, free.status_code) == ([], 200)
     await app.aclose()
 
 

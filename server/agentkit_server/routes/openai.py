@@ -101,7 +101,8 @@ class _Rooms:
         order = order_of(body, history)
         exposure = exposure_of(known(request), service)
         if not body.stream:
-            return await _whole(request, service, topic, order, View(exposure=exposure))
+            with service.stays.waiting(known(request)):
+                return await _whole(request, service, topic, order, View(exposure=exposure))
         usage = body.stream_options is not None and body.stream_options.include_usage
         view = View("openai_chat", (("usage", "1"),) if usage else (), exposure)
 

@@ -116,6 +116,7 @@ class _Runs:
         if not _wants_feed(request):
             started = await service.start(topic, order)
             return _accepted(request, topic, started.run)
+        service.stays.demand_room(known(request))
         before = await service.hub.locate(topic, NOW)
         started = await service.start(topic, order)
         run = started.run
@@ -143,8 +144,10 @@ class _Runs:
         service, topic = self._service, await self._topic(request, "run")
         body = await self._read(request, ChatBody)
         said, queue = read_input(body.message, "message"), body.on_busy == "queue"
-        started = await service.start(topic, RunOrder(said, body.reasoning, queue, key=_key(request)))
-        record = await service.wait(topic, started.run, service.settings.chat_timeout)
+        order = RunOrder(said, body.reasoning, queue, key=_key(request))
+        with service.stays.waiting(known(request)):
+            started = await service.start(topic, order)
+            record = await service.wait(topic, started.run, service.settings.chat_timeout)
         if record.status not in ENDED:
             return _accepted(request, topic, started.run)
         problem = failure(record)

@@ -79,7 +79,10 @@ def routes(service: Service) -> Iterable[Route]:
     async def delete(request: Request) -> Response:
         names = request.path_params
         topic = await topic_of(request, service, "delete", names["agent"], names["thread"])
-        with anyio.move_on_after(service.settings.wait_timeout) as waiting:
+        with (
+            service.stays.waiting(known(request)),
+            anyio.move_on_after(service.settings.wait_timeout) as waiting,
+        ):
             await erase_thread(service.engine, topic)
         if waiting.cancelled_caught:
             said = "a run of the thread did not stop in time; ask again"
