@@ -198,7 +198,9 @@ class AnswerStream:
         if not data or self._decoder.fault is not None:
             self._ended = True
             await self._leave()
-        elif self._linger_until is None and not _LAST_WORDS.isdisjoint(map(type, chunks)):
+        elif chunks and (
+            self._linger_until is not None or not _LAST_WORDS.isdisjoint(map(type, chunks))
+        ):  # some gateways write a finish on every chunk: who still speaks has not finished
             self._linger_until = anyio.current_time() + self._plan.timeouts.linger
         return chunks
 

@@ -31,7 +31,7 @@ class Timeouts:
     idle: float = 300.0
     """Between two reads of the answer: some models think silently for minutes. Also for writing the request."""
     linger: float = 10.0
-    """After the model said that it has finished: servers that never close the body must not hold a run."""
+    """Of silence after the model said that it has finished: servers that never close the body must not hold a run."""
 
     def __post_init__(self) -> None:
         _check("timeouts.connect", self.connect, above_zero=True)

@@ -134,6 +134,41 @@ async def test_what_follows_a_finish_is_still_read() -> None:
     assert got == [FinishChunk("stop", "end"), UsageChunk(Usage(input_tokens=7)), TextChunk("more")]
 
 
+async def test_who_still_speaks_after_the_finish_is_waited_for_anew() -> None:
+    class Speaker:
+        def __init__(self) -> None:
+            self.status = 200
+            self.headers: dict[str, str] = {}
+            self.reads = [data("text a", "finish"), b": ping\n\n", data("text b"), b": ping\n\n", b""]
+            self.deadlines: list[float] = []
+
+        async def read(self) -> bytes:
+            self.deadlines.append(anyio.current_effective_deadline())
+            return self.reads.pop(0)
+
+        async def aclose(self) -> None:
+            pass
+
+    speaker = Speaker()
+
+    async def send() -> Speaker:
+        return speaker
+
+    timeouts = Timeouts(linger=60)
+    plan = Plan(
+        ToyDialect(), Target("toys", "bear"), timeouts, ONCE, client("http://localhost:1").faults, send
+    )
+    got: list[object] = []
+    async with AnswerStream(plan) as answer_:
+        while items := await answer_.next():
+            got += items
+
+    first, finished, pinged, spoken, pinged_again = speaker.deadlines
+    assert got == [TextChunk("a"), FinishChunk("stop"), TextChunk("b")]
+    assert (first, finished, spoken) == (float("inf"), pinged, pinged_again)
+    assert spoken > pinged
+
+
 async def test_nobody_there_is_a_connection_error() -> None:
     with ProviderServer(GOOD) as server:
         url = server.url
