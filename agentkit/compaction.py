@@ -25,11 +25,11 @@ def turns(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def _begins(messages: Sequence[Message], place: int) -> bool:
-    if messages[place].role != "user":
-        return False
+    if messages[place].role != "user" or messages[place].run:
+        return False  # a user's message of a run is the run's own word to its model
     before = messages[place - 1]
-    if before.role != "tool":
-        return before.role != "user" or not before.run
+    if before.role != "tool" and not (before.role == "user" and before.run):
+        return True
     after = next((message for message in messages[place:] if message.run), None)
     return (
         after is None or after.run != before.run

@@ -244,7 +244,7 @@ class Message:
     status: Literal["complete", "partial"] = "complete"
     """`partial`: the run failed or was cancelled while this was being made; it stays readable."""
     run: str = ""
-    """The run that made it, or ""."""
+    """The run that made it, or "". One of the user's role that has a run is no user's: the run has told its model something."""
 
     @staticmethod
     def user(text: str | Iterable[Block]) -> "Message":

@@ -36,7 +36,7 @@ class StepControl:
     """What a step hook wants."""
 
     inject: Sequence[Message] = ()
-    """Messages that go into the thread now."""
+    """Messages that go into the thread now. One of the user's role gets the run's id: it is the run's own word to its model."""
     stop: bool = False
     """End the run well, without another model request."""
     reason: str = ""

@@ -9,12 +9,13 @@ import inspect
 import logging
 import time as clock
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import anyio
 
 from agentkit.approvals import Approvals, Decision
-from agentkit.content import JsonValue, Message, RefusalBlock, ToolUseBlock, Usage
+from agentkit.content import JsonValue, Message, RefusalBlock, TextBlock, ToolUseBlock, Usage, valid_text
 from agentkit.ending import bad_end
 from agentkit.errors import (
     AgentKitError,
@@ -326,7 +327,7 @@ class Run:
         results = await self._close_calls()
         if broken := [use for use in uses if use.complete and use not in readable]:
             # No provider takes such a call back, so that a result would answer nothing: it is said as a message.
-            await self._keep(Message.user("\n".join(map(unreadable, broken))))
+            await self._note("\n".join(map(unreadable, broken)))
         return results
 
     async def _close_calls(self) -> Message | None:
@@ -375,7 +376,7 @@ class Run:
             if self._misfits >= output.retries:
                 raise
             self._misfits += 1
-            await self._keep(Message.user(str(error)))
+            await self._note(str(error))
             return False
         return True
 
@@ -386,7 +387,7 @@ class Run:
         for message in control.inject:
             if not isinstance(message, Message):
                 raise HookError(f"a step hook may inject messages, got {quote(message)}")
-            await self._keep(message)
+            await self._keep(replace(message, run=self.id) if message.role == "user" else message)
         if control.stop:
             self._reason = control.reason
         return control.stop
@@ -399,6 +400,10 @@ class Run:
                 await self.publish(
                     [RunSteered(self.id, self._number, now, steering.id, steering.message.text)]
                 )
+
+    async def _note(self, text: str) -> None:
+        """Tell the model something in the user's place. Such a message has the run: it is not the user's words, and no page shows it so."""
+        await self._keep(Message("user", (TextBlock(valid_text(text)),), run=self.id))
 
     async def _keep(self, message: Message) -> None:
         """Keep a message here and in the store: both or, where the store fails, only here."""

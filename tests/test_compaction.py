@@ -24,6 +24,7 @@ def called(run: str) -> list[Message]:
 
 CALL_1, RESULT_1 = called("r1")
 A1, A2 = said("first", "r1"), said("second", "r2")
+NOTE_1 = Message("user", (TextBlock("say it again"),), run="r1")
 
 
 @pytest.mark.pure
@@ -41,6 +42,10 @@ A1, A2 = said("first", "r1"), said("second", "r2")
         ),
         pytest.param([U1, CALL_1, RESULT_1, U2], [[U1, CALL_1, RESULT_1], [U2]], id="cut short, last"),
         pytest.param([U1, U2, A2], [[U1], [U2, A2]], id="no answer"),
+        pytest.param(
+            [U1, NOTE_1, A1, NOTE_1, A1, U2], [[U1, NOTE_1, A1, NOTE_1, A1], [U2]], id="words of the run"
+        ),
+        pytest.param([U1, A1, NOTE_1, U2, A2], [[U1, A1, NOTE_1], [U2, A2]], id="cut short after its word"),
     ],
 )
 def test_a_turn_is_what_a_user_said_and_what_a_run_did(

@@ -252,7 +252,7 @@ async def test_step_hooks_may_inject_and_stop() -> None:
 
     assert (result.termination, result.reason) == ("hook_stop", "enough")
     assert seen == [("before", 1, 1), ("after", 1, 1), ("before", 2, 4), ("after", 2, 2)]
-    assert [m.text for m in model.requests[0].messages] == ["go", "be brief"]
+    assert [(m.text, m.run) for m in model.requests[0].messages] == [("go", ""), ("be brief", result.run)]
 
 
 async def test_tool_hooks_may_replace_arguments_answer_deny_and_change_results() -> None:
@@ -600,7 +600,9 @@ async def test_a_typed_answer_is_read_and_a_misfit_is_told_once() -> None:
         result = await generate_text(model=model, prompt="go", output_type=Answer)
 
     assert result.output == Answer(value=3)
-    assert "- value: Input should be a valid integer" in model.requests[1].messages[-1].text
+    note = model.requests[1].messages[-1]
+    assert "- value: Input should be a valid integer" in note.text
+    assert (note.role, note.run) == ("user", result.run)
     assert model.requests[0].output_schema == Answer.model_json_schema()
 
 

@@ -272,7 +272,7 @@ def test_questions_are_found_in_a_threads_messages(js: Evaluate) -> None:
         return {"role": role, "content": [{"type": "text", "text": words}], "run": run}
 
     messages = [said("user", "One?"), said("assistant", "1", "a"), said("tool", "x", "a"), said("assistant", "1", "a"),
-                said("user", "Two?"), said("user", "Too?"), said("assistant", "2", "b"), said("user", "Three?")]  # fmt: skip
+                said("user", "a's own word", "a"), said("user", "Two?"), said("user", "Too?"), said("assistant", "2", "b"), said("user", "Three?")]  # fmt: skip
 
     told = js(
         'const { questionsOf } = await load("session.js"); const { of, open } = questionsOf(given); return [[...of], open];',

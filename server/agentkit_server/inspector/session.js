@@ -172,7 +172,7 @@ export function questionsOf(messages) {
 	let open = "";
 	for (const message of messages) {
 		const run = text(message?.run);
-		if (message?.role === "user") {
+		if (message?.role === "user" && !run) {
 			const words = array(message.content).map((block) => text(block?.text)).filter(Boolean).join("\n");
 			open = open ? `${open}\n${words}` : words;
 		}
