@@ -1,6 +1,7 @@
 """A thread's messages as an AG-UI stream without a run, for a client that comes with none: a page that was loaded again.
 
-Pure. What it leaves out: opaque state, reasoning that may not be shown, and what a page said of itself.
+Pure. What it leaves out: opaque state, reasoning that may not be shown, what a page said of itself, and what was put into a run for its
+model only: nobody has said that.
 """
 
 import json
@@ -20,7 +21,7 @@ from agentkit.content import (
     ToolUseBlock,
 )
 from agentkit.history import RunRecord
-from agentkit_server.ag_ui_input import ABOUT
+from agentkit_server.ag_ui_input import is_about
 from agentkit_transports.encoder import Exposure
 from agentkit_transports.protocols.ag_ui import interrupt
 
@@ -33,6 +34,7 @@ def snapshot(
     said: Mapping[str, str],
     thread: str,
     exposure: Exposure,
+    questions: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return RUN_STARTED, the state if there is one, MESSAGES_SNAPSHOT and RUN_FINISHED.
 
@@ -42,9 +44,10 @@ def snapshot(
         said: the options of the client's view.
         thread: the thread's name.
         exposure: how much reasoning is shown.
+        questions: for each run the client's own id of the message that it answers; "" stands for a run of which no message is there yet.
     """
     calls: dict[str, str] = {}
-    told = list(_messages(messages, calls, exposure))
+    told = list(_messages(messages, calls, exposure, questions or {}))
     head: Json = {"threadId": thread, "runId": said["run"]}
     version: Json = {"protocolVersion": "1.0"} if "version" in said else {}
     events: list[Json] = [{"type": "RUN_STARTED", **head, **version}]
@@ -64,13 +67,24 @@ def snapshot(
     )
 
 
-def _messages(messages: Sequence[Message], calls: dict[str, str], exposure: Exposure) -> Iterator[Json]:
-    """Yield the messages; `calls` learns the client's id of each call, by the provider's. Ids are those that the streams of the runs gave."""
+def _messages(
+    messages: Sequence[Message], calls: dict[str, str], exposure: Exposure, questions: Mapping[str, str]
+) -> Iterator[Json]:
+    """Yield the messages; `calls` learns the client's id of each call, by the provider's.
+
+    Ids are those that the streams of the runs gave, and the client its own messages: it finds them again.
+    """
     steps: Counter[str] = Counter()
+    named: set[str] = set()
     for place, message in enumerate(messages):
         name = f"{message.run or 'm'}.{place}"
         match message.role:
-            case "user":
+            case "user" if not message.run:
+                following = messages[place + 1].run if place + 1 < len(messages) else ""
+                is_last = following or place + 1 == len(messages)
+                given = questions.get(following, "") if is_last and following not in steps else ""
+                name = given if given and given not in named else name
+                named.add(name)
                 content = _said(message)
                 if content:
                     yield {"id": name, "role": "user", "content": content}
@@ -92,7 +106,7 @@ def _messages(messages: Sequence[Message], calls: dict[str, str], exposure: Expo
 
 def _said(message: Message) -> str | list[JsonValue]:
     """Return what a user said: text, or parts."""
-    blocks = [b for b in message.content if not (isinstance(b, TextBlock) and b.text.startswith(ABOUT))]
+    blocks = [block for block in message.content if not is_about(block)]
     if all(isinstance(block, TextBlock) for block in blocks):
         return "".join(block.text for block in blocks if isinstance(block, TextBlock))
     parts: list[JsonValue] = []

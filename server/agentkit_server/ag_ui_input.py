@@ -6,7 +6,7 @@ What the page says of itself (`context`, `system` and `developer` messages) goes
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -106,7 +106,7 @@ class Said:
     context: str = ""
     """A hash of what the page says of itself."""
     is_again: bool = False
-    """True where the last message was read before: its answer is wanted once more."""
+    """True where the last message was read before: its answer is wanted once more, maybe with other words (see `read_again`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,8 @@ class Thread:
     """Of the run before: `Said.last`."""
     context: str = ""
     """Of the run before: `Said.context`."""
+    asked: Collection[str] = ()
+    """The client's ids of the messages that runs have answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +141,14 @@ def read_said(body: RunAgentInput, thread: Thread) -> Said:
     results = read_results(body, thread.messages)
     first = _first_fresh(messages, thread)
     users = [at for at in range(first, len(messages)) if messages[at].role == "user"]
-    is_again = not users and not results
+    is_again = not results and (not users or _is_known(messages, users[-1], thread))
     if is_again:
-        users = [at for at, message in enumerate(messages) if message.role == "user"][-1:]
+        users = _last_words(messages)
     said = [block for at in users for block in _blocks(messages[at], at)]
     if not said and not results and not (messages and not thread.messages):
         return Said(())
     about, mark = _context(body)
-    if said and about and mark != thread.context:
+    if said and about and (is_again or mark != thread.context):
         said = [TextBlock(about), *said]
     last = messages[users[-1]].id if users else thread.last
     mark = mark if said else thread.context
@@ -156,6 +158,24 @@ def read_said(body: RunAgentInput, thread: Thread) -> Said:
     if not before:
         return Said(tuple(said), last, mark)
     return Said((*before, *([Message.user(said)] if said else [])), last, mark)
+
+
+def read_again(said: Said, question: Sequence[Message]) -> list[Block]:
+    """Return what an answer is made again for: a question as it was said, or as the client has it now where that differs.
+
+    Args:
+        said: with `is_again`.
+        question: what the thread has of it. It may begin with messages that the client does not send again.
+    """
+    given = [block for block in said.input if not isinstance(block, Message)]
+    about, words = [one for one in given if is_about(one)], [one for one in given if not is_about(one)]
+    asked = [block for message in question for block in message.content if not is_about(block)]
+    return [*about, *(asked if words == asked[-len(words) :] else words)]
+
+
+def is_about(block: Block) -> bool:
+    """Tell whether a block is what a page said of itself."""
+    return isinstance(block, TextBlock) and block.text.startswith(ABOUT)
 
 
 def read_beside(said: Said) -> tuple[tuple[ToolResultBlock, ...], str]:
@@ -175,12 +195,29 @@ def read_beside(said: Said) -> tuple[tuple[ToolResultBlock, ...], str]:
 def _first_fresh(messages: Sequence[MessagePart], thread: Thread) -> int:
     """Return where the messages begin that were not sent before: behind the one that was read last, else behind the last answer."""
     known = [at for at, message in enumerate(messages) if message.id and message.id == thread.last]
-    if known:
-        return known[-1] + 1
+    if len(known) == 1:  # a client that uses an id again leaves it open which one was read
+        return known[0] + 1
     answers = [
         at for at, message in enumerate(messages) if message.role not in ("user", "system", "developer")
     ]
     return answers[-1] + 1 if answers else 0
+
+
+def _is_known(messages: Sequence[MessagePart], at: int, thread: Thread) -> bool:
+    """Tell whether a message was answered before: the client has gone back to it."""
+    named = messages[at].id
+    return named in thread.asked and sum(message.id == named for message in messages) == 1
+
+
+def _last_words(messages: Sequence[MessagePart]) -> list[int]:
+    """Return where the user's last messages stand that no answer parts."""
+    out: list[int] = []
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role == "user":
+            out.insert(0, at)
+        elif out and messages[at].role not in ("system", "developer"):
+            break
+    return out
 
 
 def read_results(body: RunAgentInput, history: Sequence[Message]) -> list[ToolResultBlock]:

@@ -52,6 +52,14 @@ def test_blocks_keep_their_order_and_the_ids_of_their_stream() -> None:
     ]
 
 
+def test_what_a_run_told_its_model_is_nobodys_word() -> None:
+    note = Message("user", (TextBlock("Your call was not run."),), run="r1")
+    frames = snapshot([*THREAD[:2], note, *THREAD[2:4]], None, {"run": "c1"}, "t", "full").split(b"\n\n")
+    messages = json.loads(frames[1].removeprefix(b"data: "))["messages"]
+
+    assert [message["content"] for message in messages if message["role"] == "user"] == ["one", "two"]
+
+
 def test_reasoning_is_shown_as_far_as_the_agent_allows() -> None:
     assert [m["content"] for m in told("summary") if m["role"] == "reasoning"] == ["so"]
     assert [m for m in told("none") if m["role"] == "reasoning"] == []

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from agentkit.approvals import approval_id
 from agentkit.content import JsonValue, Message
-from agentkit.history import RunRecord
+from agentkit.history import RunRecord, without
 from agentkit.log import EARLIEST, NOW, Cursor, Topic
 from agentkit.options import RunOptions
 from agentkit_server import rewind
@@ -26,6 +26,7 @@ from agentkit_server.ag_ui_input import (
     RunAgentInput,
     Said,
     Thread,
+    read_again,
     read_beside,
     read_decisions,
     read_said,
@@ -178,8 +179,10 @@ class _AGUI:
         last = asked.records[-1] if asked.records else None
         waiting = last if last is not None and last.status == "suspended" else None
         view = self._view(asked)
-        shown = [self._service.shown(asked.topic.agent, message) for message in messages]
-        body = snapshot(shown, waiting, dict(view.options), asked.topic.thread, view.exposure)
+        kept = without(messages, rewind.taken_back(asked.records))
+        shown = [self._service.shown(asked.topic.agent, message) for message in kept]
+        questions = _questions(asked.records, kept)
+        body = snapshot(shown, waiting, dict(view.options), asked.topic.thread, view.exposure, questions)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return Response(body, media_type="text/event-stream", headers=headers)
 
@@ -200,7 +203,7 @@ class _AGUI:
         replaces = rewind.answered_by(asked.records, said.last) if said.is_again else ""
         if replaces:
             metadata[rewind.REPLACES] = replaces
-            given = rewind.question_of(messages, replaces) or given
+            given = read_again(said, rewind.question_of(messages, replaces))
         options = self._options(asked)
         if gone := rewind.taken_back(asked.records, replaces):
             options["taken_back"] = gone
@@ -374,7 +377,19 @@ def _thread(messages: Sequence[Message], standing: Sequence[RunRecord]) -> Threa
 
     last = latest(record.metadata.get(rewind.MESSAGE) for record in reversed(standing))
     context = latest(words(record).get("context") for record in reversed(standing))
-    return Thread(messages, last, context)
+    return Thread(messages, last, context, set(_questions(standing, ()).values()))
+
+
+def _questions(records: Sequence[RunRecord], messages: Sequence[Message]) -> dict[str, str]:
+    """Return the client's id of the message that each standing run answers; under "" also of the latest, if no message is of it."""
+    out: dict[str, str] = {}
+    for record in rewind.standing(records):
+        if isinstance(named := record.metadata.get(rewind.MESSAGE), str):
+            out[record.run] = named
+    last = records[-1].run if records else ""
+    if last in out and not any(message.run == last for message in messages):
+        out[""] = out[last]
+    return out
 
 
 def _state(body: RunAgentInput, records: Sequence[RunRecord]) -> JsonValue:

@@ -283,6 +283,87 @@ async def test_an_answer_is_made_again_in_the_place_of_the_first() -> None:
     assert [message.text for message in model.requests[2].messages] == ["hi", "two", "more"]
 
 
+def said(text: str, name: str) -> Json:
+    return {"id": name, "role": "user", "content": text}
+
+
+def answered(text: str) -> Json:
+    return {"id": f"a.{text}", "role": "assistant", "content": text}
+
+
+async def talked(http: httpx2.AsyncClient, *messages: Json, run: str, **more: Any) -> list[Json]:
+    return await ask(http, {**body(run=run, **more), "messages": list(messages)})
+
+
+@pytest.mark.parametrize(
+    ("again", "asked", "later"),
+    [
+        pytest.param([said("one", "u1")], ["one"], ["one", "c", "more"], id="the first again"),
+        pytest.param([said("one!", "u1")], ["one!"], ["one!", "c", "more"], id="the first changed"),
+        pytest.param(
+            [said("one", "u1"), answered("a"), said("two!", "u2")],
+            ["one", "a", "two!"],
+            ["one", "a", "two!", "c", "more"],
+            id="the last changed",
+        ),
+    ],
+)
+async def test_who_goes_back_to_a_message_has_its_answer_made_again_and_what_followed_is_gone(
+    again: list[Json], asked: list[str], later: list[str]
+) -> None:
+    app, model = make_app("a", "b", "c", "d")
+    async with client(app) as http:
+        await talked(http, said("one", "u1"), run="c1")
+        await talked(http, said("one", "u1"), answered("a"), said("two", "u2"), run="c2")
+        await talked(http, *again, run="c3")
+        await talked(http, *again, answered("c"), said("more", "u4"), run="c4")
+        shown = await talked(http, run="c5")
+    await app.aclose()
+
+    assert [message.text for message in model.requests[2].messages] == asked
+    assert [message.text for message in model.requests[3].messages] == later
+    [snapshot] = [event["messages"] for event in shown if event["type"] == "MESSAGES_SNAPSHOT"]
+    assert [message["content"] for message in snapshot] == [*later, "d"]
+
+
+async def test_a_page_that_was_loaded_again_finds_its_own_messages() -> None:
+    app, model = make_app("a", "b", "c")
+    async with client(app) as http:
+        await talked(http, said("one", "u1"), run="c1")
+        await talked(http, said("one", "u1"), answered("a"), said("two", "u2"), run="c2")
+        shown = await talked(http, run="c3")
+        [loaded] = [event["messages"] for event in shown if event["type"] == "MESSAGES_SNAPSHOT"]
+        await talked(http, *loaded[:3], run="c4")
+    await app.aclose()
+
+    assert [message["id"] for message in loaded if message["role"] == "user"] == ["u1", "u2"]
+    assert [message.text for message in model.requests[2].messages] == ["one", "a", "two"]
+
+
+async def test_a_message_whose_id_was_used_before_is_heard() -> None:
+    app, model = make_app("a", "b", "c")
+    async with client(app) as http:
+        await talked(http, said("one", "u"), run="c1")
+        await talked(http, said("one", "u"), answered("a"), said("two", "u"), run="c2")
+        three = [said("one", "u"), answered("a"), said("two", "u"), answered("b"), said("three", "u")]
+        await talked(http, *three, run="c3")
+    await app.aclose()
+
+    assert [message.text for message in model.requests[2].messages] == ["one", "a", "two", "b", "three"]
+
+
+async def test_an_answer_made_again_knows_what_the_page_said() -> None:
+    app, model = make_app("a", "b")
+    context = [{"description": "file", "value": "x.py"}]
+    async with client(app) as http:
+        await talked(http, said("one", "u1"), run="c1", context=context)
+        await talked(http, said("one!", "u1"), run="c2", context=context)
+    await app.aclose()
+
+    assert model.requests[0].messages[0].text.endswith("- file: x.py\n\none")
+    assert model.requests[1].messages[0].text == f"{model.requests[0].messages[0].text}!"
+
+
 async def test_a_history_of_elsewhere_begins_an_empty_thread() -> None:
     app, model = make_app("sure")
     given = body()
