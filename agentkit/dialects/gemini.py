@@ -35,7 +35,7 @@ from agentkit.dialects.base import (
     state_text,
 )
 from agentkit.dialects.blocks import TEXT, THINKING, Blocks
-from agentkit.dialects.fault_words import classify, read_fault, status_fault
+from agentkit.dialects.fault_words import classify, looks_like_error, read_fault, status_fault
 from agentkit.dialects.gemini_arguments import PartialArguments
 from agentkit.dialects.gemini_request import MADE_UP, NAME, SIGNATURE
 from agentkit.dialects.second_try import without_replay_state
@@ -75,11 +75,14 @@ FAILED: Final[dict[str, bool]] = {
 }
 """Reasons with which the answer was broken off, by the model's own fault or by a filter; True: asking again can help."""
 
+_KNOWN: Final = frozenset({"candidates", "usageMetadata", "promptFeedback"})
+"""Members of a payload that is no error."""
 _ABOUT: Final = frozenset({"text", "thought", "thoughtSignature"})
 _OPAQUE: Final[tuple[str, ...]] = (
     "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData",
 )  # fmt: skip
 """Members that a part of the provider's own is known by, before any other that it has."""
+_OWN: Final = frozenset(_OPAQUE)
 
 
 class GeminiDecoder:
@@ -129,7 +132,7 @@ class GeminiDecoder:
             return None
         if "error" in payload or "promptFeedback" in payload:
             return None
-        if type(text) is not str or not text or part.get("thoughtSignature"):
+        if type(text) is not str or not text or len(part) > 1 + ("thought" in part):
             return None
         if "usageMetadata" in payload and payload["usageMetadata"] != self._usage:
             return None
@@ -174,7 +177,7 @@ class GeminiDecoder:
         return out
 
     def _payload(self, payload: dict[str, Any], out: list[Chunk], *, failed: bool) -> None:
-        if failed or payload.get("error"):
+        if failed or payload.get("error") or (_KNOWN.isdisjoint(payload) and looks_like_error(payload)):
             self._fail(payload, out)
             return
         if type(response := payload.get("responseId")) is str:
@@ -210,10 +213,15 @@ class GeminiDecoder:
             raise WireError(f"{NAME} thoughtSignature is not text: {quote(signature)}")
         text = part.get("text")
         thought = part.get("thought") is True
-        if type(text) is str and (text or signature):
-            self._said(text, signature, out, thought=thought)
-        elif type(call := part.get("functionCall")) is dict:
+        call = part.get("functionCall")
+        if text and type(text) is str and type(call) is dict:  # one part should hold one of them
+            self._said(text, "", out, thought=thought)
+        if not text and not _OWN.isdisjoint(part):
+            text = None
+        if type(call) is dict:
             self._call(call, signature, out)
+        elif type(text) is str and (text or signature):
+            self._said(text, signature, out, thought=thought)
         elif type(data := part.get("inlineData")) is dict and _is_image(data) and not thought:
             index = self._start(out)
             image = ImageChunk(_text(data, "mimeType"), _text(data, "data"), "", index)

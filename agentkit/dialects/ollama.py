@@ -27,8 +27,14 @@ from agentkit.dialects.think_tags import ThinkTags
 from agentkit.errors import WireError, quote
 from agentkit.model import ModelRequest
 
-FINISH: Final[dict[str, FinishReason]] = {"": "stop", "stop": "stop", "length": "length"}
-"""Words of `done_reason`; older servers have none. Other words (`load`, `unload`) are `other`."""
+FINISH: Final[dict[str, FinishReason]] = {
+    "": "stop",
+    "stop": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "tool_calls": "tool_calls",
+}
+"""Words of `done_reason`, in any case, with those of servers that resemble Ollama; older ones have none. Others (`load`, `unload`) are `other`."""
 
 _TRANSIENT: Final = re.compile(
     r"server busy|unexpectedly stopped|while running the model|unexpected EOF|loading model", re.IGNORECASE
@@ -130,7 +136,7 @@ class OllamaDecoder:
             return
         reason = payload.get("done_reason")
         raw = valid_text(reason) if type(reason) is str else ""
-        finish = FINISH.get(raw, "other")
+        finish = FINISH.get(raw.lower(), "other")
         if finish == "stop" and self._calls:
             finish = "tool_calls"
         out.append(FinishChunk(finish, raw))

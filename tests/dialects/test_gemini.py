@@ -20,8 +20,8 @@ from agentkit.chunks import (
     ToolUseChunk,
     UsageChunk,
 )
-from agentkit.content import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from agentkit.dialects.base import StatusFault, Target, state_text
+from agentkit.content import Block, ProviderBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from agentkit.dialects.base import StatusFault, Target, feed_all, state_text
 from agentkit.dialects.gemini import DIALECT, FAILED, GeminiDecoder
 from agentkit.dialects.gemini_arguments import MAX_DEPTH, PartialArguments
 from agentkit.dialects.gemini_request import NAME, SIGNATURE
@@ -164,6 +164,25 @@ def test_made_up_ids_are_distinct_and_the_same_however_often_it_is_read() -> Non
     assert first == [call.id for call in calls({**payload, "responseId": "r1"})]
     assert len({*first, *(call.id for call in calls({**payload, "responseId": "r2"}))}) == 4
     assert [call.id for call in calls(payload)] == [call.id for call in calls(payload)]
+
+
+@pytest.mark.parametrize("text", ["", "Hi"])
+def test_a_call_is_not_lost_beside_a_text(text: str) -> None:
+    part = {"text": text, "functionCall": {"id": "c", "name": "f"}, "thoughtSignature": "s"}
+    payloads = [json.dumps(parts(content)) for content in ({"text": "So: "}, part)]
+    quick: list[Chunk] = []
+    feed_all(GeminiDecoder(), "", payloads, quick)
+
+    answer = blocks(parts({"text": "So: "}), parts(part))
+
+    assert answer == [TextBlock(f"So: {text}"), ToolUseBlock("c", "f", "{}", True, "s", NAME)]
+    assert quick == decode(parts({"text": "So: "}), parts(part))[:-1]
+
+
+def test_a_part_of_the_providers_own_is_not_lost_beside_an_empty_text() -> None:
+    part = {"text": "", "executableCode": {"code": "1"}, "thoughtSignature": "s"}
+
+    assert blocks(parts(part)) == [ProviderBlock("executableCode", state_text(part), NAME)]
 
 
 def test_a_call_after_the_finish_reason_changes_the_finish() -> None:
@@ -320,6 +339,8 @@ ERRORS = [
     pytest.param("", [{"error": FAULT}], "503", True, id="in a list"),
     pytest.param("error", {"error": FAULT}, "503", True, id="an event"),
     pytest.param("error", "The model is overloaded.", "", True, id="a bare word"),
+    pytest.param("", FAULT, "503", True, id="a payload of its own"),
+    pytest.param("", {"detail": "The model is overloaded."}, "", True, id="a proxy's"),
     pytest.param(
         "",
         {"error": {**FAULT, "code": 400, "status": "INVALID_ARGUMENT", "message": "No."}},

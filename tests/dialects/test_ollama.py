@@ -155,7 +155,15 @@ def test_tags_are_thinking_only_where_the_profile_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "word"), [(None, "stop"), ("stop", "stop"), ("length", "length"), ("load", "other")]
+    ("reason", "word"),
+    [
+        (None, "stop"),
+        ("stop", "stop"),
+        ("length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("tool_calls", "tool_calls"),
+        ("load", "other"),
+    ],
 )
 def test_finish_reasons(reason: str | None, word: Any) -> None:
     assert decode(done(done_reason=reason)) == [UsageChunk(Usage()), FinishChunk(word, reason or "")]
