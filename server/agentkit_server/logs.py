@@ -31,6 +31,12 @@ logger = logging.getLogger("agentkit.runs")
 _about: ContextVar[dict[str, str]] = ContextVar("agentkit_log_fields", default={})  # noqa: B039 - never changed in place
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"about", "asctime", "message", "taskName"}
 """What every record has; anything else came by `extra`."""
+_ESCAPED: Final = {
+    code: f"\\u{code:04x}"
+    for codes in (range(9), range(10, 32), range(127, 160), range(0x2028, 0x202F), range(0x2066, 0x206A))
+    for code in codes
+}
+"""What ends a line, steers a terminal or turns text around: a client's words must not look like a line of ours, nor hide one."""
 
 
 class RunLog(Observer):
@@ -176,11 +182,12 @@ class JSONFormatter(logging.Formatter):
             out["trace"] = self.formatException(record.exc_info)
         if record.stack_info:
             out["stack"] = self.formatStack(record.stack_info)
-        return valid_text(json.dumps(out, ensure_ascii=False, default=str, separators=(",", ":")))
+        line = json.dumps(out, ensure_ascii=False, default=str, separators=(",", ":"))
+        return valid_text(line).translate(_ESCAPED)
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people: time, level, logger, message, and behind it whom it is about."""
+    """A line for people: time, level, logger, message, and behind it whom it is about. The lines of a trace are indented."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -188,7 +195,13 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
         """Return the line without a trace."""
         line = super().formatMessage(record)
-        return " ".join([line, *(f"{name}={value}" for name, value in _fields(record).items())])
+        whole = " ".join([line, *(f"{name}={value}" for name, value in _fields(record).items())])
+        return valid_text(whole).translate(_ESCAPED)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        """Return a trace: what an exception says may hold lines."""
+        lines = super().formatException(ei).split("\n")
+        return "\n".join(f"  {valid_text(line).translate(_ESCAPED)}" for line in lines)
 
 
 def configure_logging(form: LogFormat = "text", *, level: int | str = logging.WARNING) -> None:

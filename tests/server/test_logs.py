@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from io import StringIO
 
@@ -135,6 +136,24 @@ def test_a_json_line_is_one_line_whatever_it_holds() -> None:
     assert "\n" not in line
     line.encode()
     assert json.loads(line)["message"].startswith("a\nb")
+
+
+def test_what_a_client_says_ends_no_line_and_steers_no_terminal() -> None:
+    said = "x\n2030-01-01 INFO agentkit.runs: forged\r\x1b[2J\x9b1m\u2028\u202e\ud83d"
+    record = logging.makeLogRecord({"name": "a", "levelname": "INFO", "msg": "%s", "args": (said,)})
+    record.request = said
+    try:
+        raise ValueError(said)
+    except ValueError:
+        record.exc_info = sys.exc_info()
+
+    text, told = TextFormatter().format(record), JSONFormatter().format(record)
+
+    first, *trace = text.splitlines()
+    assert first.count("\\u000a2030") == 2
+    assert all(line.startswith("  ") for line in trace)
+    assert (set(text) | set(told)) & set("\r\x1b\x9b\u2028\u202e\ud83d") == set()
+    assert json.loads(told)["message"] == said.replace("\ud83d", "\ufffd")
 
 
 def test_the_level_is_the_houses_own_and_other_libraries_stay_quiet() -> None:
