@@ -41,20 +41,24 @@ class SocketBackend:
         """Say who opens a socket, by its head; who says nothing there has to say hello. No page of another site may.
 
         Raises:
-            ProblemError: 403, 401.
+            ProblemError: 403, 401, 429.
         """
         settings = self._service.settings
         check_host(scope, settings, is_open=self._service.auth.is_open)
         check_origin(scope, settings)
         offered = [one for one in scope.get("subprotocols", ()) if one.startswith(BEARER)]
         if offered:
-            return await identify_token(_token(offered[0]), self._service)
+            identity = await identify_token(_token(offered[0]), self._service)
+            self._service.count_request(identity)
+            return identity
         try:
-            return await admit(HTTPConnection(scope), self._service)
+            identity = await admit(HTTPConnection(scope), self._service)
         except ProblemError as error:
             if error.problem.status != 401 or any(name == b"authorization" for name, _ in scope["headers"]):
                 raise
             return None
+        self._service.count_request(identity)
+        return identity
 
     async def authenticate(self, identity: Anybody | None, auth: str) -> Identity:
         """Say whom `hello{auth}` names. Once it is known whose socket it is, it stays that one's: so do its subscriptions.

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import ceil
 from typing import Final
 
 import anyio
@@ -255,24 +256,38 @@ class Stays:
 
 
 class Rate:
-    """So many a minute for each, and as many at once."""
+    """So many a second for each, over time, and so many at once."""
 
-    def __init__(self, number: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._number = number
+    def __init__(
+        self, rate: float, burst: int, said: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin with nobody.
+
+        Args:
+            rate: a second.
+            burst: at once.
+            said: what who has had its share is told.
+            clock: seconds, from a clock that does not jump.
+        """
+        self._rate = rate
+        self._burst = float(burst)
+        self._said = said
         self._clock = clock
         self._left: dict[tuple[str, str], tuple[float, float]] = {}
+        """Of each: what it had left, and when."""
 
     def take(self, identity: Identity) -> None:
         """Take one.
 
         Raises:
-            ProblemError: 429, there is none left.
+            ProblemError: 429, there is none left; it says when there is.
         """
-        now, most = self._clock(), float(self._number)
-        left, seen = self._left.get(identity.key, (most, now))
-        left = min(left + (now - seen) * most / 60, most)
+        now = self._clock()
+        left, seen = self._left.get(identity.key, (self._burst, now))
+        left = min(left + (now - seen) * self._rate, self._burst)
         if left < 1:
-            raise _too_many("requests", f"you may have {self._number} a minute")
+            milliseconds = ceil((1 - left) / self._rate * 1000)
+            raise ProblemError(Problem(429, "too_many_requests", self._said, retry_after_ms=milliseconds))
         if len(self._left) >= MAX_KNOWN:
             self._left.clear()
         self._left[identity.key] = left - 1, now

@@ -116,10 +116,10 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. What breaks after the answer has begun is raised: the server then breaks the connection."""
         try:
-            request = Request(scope, receive)
+            request, service = Request(scope, receive), scope["app"].service
             if not self.is_public:
-                await admit(request, scope["app"].service)
-            with scope["app"].service.observing(scope):
+                service.count_request(await admit(request, service))
+            with service.observing(scope):
                 response = await self._handler(request)
         except ClientDisconnect:
             return

@@ -31,7 +31,7 @@ from agentkit.thread_run import AgentRun
 from agentkit_server.auth import Auth, NoAuth
 from agentkit_server.directory import AgentDirectory, Entry
 from agentkit_server.identity import Identity
-from agentkit_server.limits import RunLimits, Stays
+from agentkit_server.limits import Rate, RunLimits, Stays
 from agentkit_server.settings import Settings
 from agentkit_server.tickets import Tickets
 from agentkit_transports.asgi import Scope
@@ -105,6 +105,11 @@ class Service:
         may_watch = None if self.auth.is_open else self._may_watch
         self.stays = Stays(settings, clock, may_watch, self.tickets.is_open)
         self.run_limits = RunLimits(settings)
+        self._requests = Rate(
+            settings.request_rate,
+            settings.request_burst,
+            f"you may make {settings.request_rate:g} requests a second",
+        )
 
     def fleeting(self) -> "Service":
         """Return a service of the same agents for one request without a thread: what it keeps is gone with it, and no list shows it.
@@ -154,6 +159,15 @@ class Service:
         entry = self.directory.find(agent)
         bound = entry.agent if entry is not None else None
         return redacted_message(bound.redact if bound is not None else self._redact, message)
+
+    def count_request(self, identity: Identity) -> None:
+        """Count a request, or a socket's handshake, of somebody who is known.
+
+        Raises:
+            ProblemError: 429, it makes too many a second.
+        """
+        if not identity.is_anyone:
+            self._requests.take(identity)
 
     def observing(self, scope: Scope) -> AbstractContextManager[None]:
         """Return the context in which a request is answered: whoever traces goes on with the client's trace there."""

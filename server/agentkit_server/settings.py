@@ -74,6 +74,11 @@ class Settings(BaseSettings):
     """Runs at once, those that wait included: each holds a connection to a provider, and what it has said."""
     runs_each: int = Field(default=50, gt=0)
     """The same for one owner: one who starts too many costs the others nothing."""
+    request_rate: float = Field(default=100.0, gt=0)
+    """Requests a second of one identity, over time: people make a few, a service with fifty runs some tens. One that asks without a pause
+    leaves most of a process's time, some thousand requests a second, to others. Over it: 429, with the time to wait."""
+    request_burst: int = Field(default=1_000, gt=0)
+    """Requests at once of one identity: all its tabs and followers come back together."""
     tickets_each: int = Field(default=600, gt=0)
     """Tickets and sessions of one identity in a minute: a page asks for some, and each is kept for a while. Without authentication, of all."""
     threads_each: int = Field(default=1_000, gt=0)

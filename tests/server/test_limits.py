@@ -1,12 +1,12 @@
 """Bounds for each and for all, and what ends an open stream."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import anyio
 import pytest
 from asgi import client, get, post
-from server.people import PEOPLE, THREAD, TOPIC, ByName, Socket, by, make_guarded
+from server.people import PEOPLE, THREAD, TOPIC, ByName, Clock, Socket, by, make_guarded
 from starlette.requests import HTTPConnection
 
 from agentkit.agent import Agent
@@ -14,7 +14,8 @@ from agentkit.engines.memory import MemoryEngine
 from agentkit.log import Topic
 from agentkit.testing import ScriptedModel
 from agentkit_server import Application, Identity, create_app
-from agentkit_server.limits import RunLimits
+from agentkit_server.auth import NoAuth
+from agentkit_server.limits import Rate, RunLimits
 from agentkit_server.settings import Settings
 from agentkit_transports.problem import ProblemError
 
@@ -415,3 +416,49 @@ async def test_a_client_chooses_no_server_no_model_and_no_options(word: str) -> 
 
 def test_people_are_what_these_tests_take_them_for() -> None:
     assert PEOPLE["ann"].owner != PEOPLE["bob"].owner
+
+
+async def test_one_makes_so_many_requests_a_second_and_is_told_when_the_next_may_come() -> None:
+    app = make_guarded(request_rate=0.01, request_burst=3)
+    async with client(app) as http:
+        codes = [(await http.get("/v1/agents", headers=by("ann"))).status_code for _ in range(3)]
+        refused = await http.get("/v1/agents", headers=by("ann"))
+        other = await http.get("/v1/agents", headers=by("bob"))
+        unknown = [(await http.get("/v1/agents")).status_code for _ in range(5)]
+        probes = [(await http.get("/healthz", headers=by("ann"))).status_code for _ in range(5)]
+    async with Socket(app, by("ann")) as socket:
+        handshake = await socket.closed()
+
+    assert (codes, refused.status_code, other.status_code, handshake) == ([200] * 3, 429, 200, 429)
+    assert 1 <= int(refused.headers["retry-after"]) <= 100
+    assert (unknown, probes) == ([401] * 5, [200] * 5)
+    await app.aclose()
+
+
+async def test_where_nobody_is_asked_who_it_is_requests_are_not_counted() -> None:
+    app = make_guarded(NoAuth(), request_rate=0.01, request_burst=1)
+    async with client(app) as http:
+        codes = [(await http.get("/v1/agents")).status_code for _ in range(3)]
+
+    assert codes == [200] * 3
+    await app.aclose()
+
+
+def test_a_rate_gives_back_with_time_and_no_more_than_at_once() -> None:
+    clock = Clock()
+    rate = Rate(2.0, 3, "slowly", clock=clock)
+
+    def taken() -> int:
+        count = 0
+        with suppress(ProblemError):
+            while True:
+                rate.take(PEOPLE["ann"])
+                count += 1
+        return count
+
+    counts = [taken()]
+    for seconds in (0.25, 0.25, 1.0, 3600.0):
+        clock.now += seconds
+        counts.append(taken())
+
+    assert counts == [3, 0, 1, 2, 3]

@@ -54,7 +54,8 @@ SIGN_OUT: Final = Description(
 
 def routes(service: Service) -> Iterable[Route]:
     """Return this room's routes."""
-    rate = Rate(service.settings.tickets_each)
+    most = service.settings.tickets_each
+    rate = Rate(most / 60, most, f"you may have {most} a minute")
 
     async def ticket(request: Request) -> Response:
         identity, settings = known(request), service.settings
