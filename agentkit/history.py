@@ -167,8 +167,8 @@ class ThreadStore(Protocol):
         """Return what is known of a run, or None."""
         ...
 
-    async def runs(self, topic: Topic) -> list[RunRecord]:
-        """Return the thread's runs, oldest first."""
+    async def runs(self, topic: Topic, *, after: str = "", limit: int | None = None) -> list[RunRecord]:
+        """Return the thread's runs, oldest first: all of them, or at most `limit` that were kept after the run `after` ([] if there is none)."""
         ...
 
     async def describe(

@@ -178,10 +178,15 @@ class MemoryThreads:
         thread = self._threads.get(topic)
         return thread.runs.get(run) if thread else None
 
-    async def runs(self, topic: Topic) -> list[RunRecord]:
+    async def runs(self, topic: Topic, *, after: str = "", limit: int | None = None) -> list[RunRecord]:
         """See `ThreadStore.runs`."""
         thread = self._threads.get(topic)
-        return list(thread.runs.values()) if thread else []
+        records = list(thread.runs.values()) if thread else []
+        if after:
+            records = records[
+                next((n for n, one in enumerate(records, 1) if one.run == after), len(records)) :
+            ]
+        return records[:limit]
 
     async def describe(
         self, topic: Topic, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None

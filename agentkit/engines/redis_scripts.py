@@ -323,3 +323,25 @@ end
 return {'ok'}
 """
 )
+
+RUNS: Final = """
+-- KEYS runs order; ARGV the run that stands before ('' for none), how many at most (-1: all)
+local runs, order = unpack(KEYS)
+local after, limit, at = ARGV[1], tonumber(ARGV[2]), 0
+local found = after == ''
+while not found do
+  local some = redis.call('LRANGE', order, at, at + 255)
+  if #some == 0 then break end
+  for _, run in ipairs(some) do
+    at = at + 1
+    if run == after then found = true break end
+  end
+end
+local out = {}
+if limit == 0 then return out end
+for _, run in ipairs(redis.call('LRANGE', order, at, limit < 0 and -1 or at + limit - 1)) do
+  local record = redis.call('HGET', runs, run)
+  if record then out[#out + 1] = record end
+end
+return out
+"""

@@ -4,7 +4,7 @@ import time as clock
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from agentkit.content import JsonValue, Message
-from agentkit.engines.redis_scripts import WRITE_THREAD
+from agentkit.engines.redis_scripts import RUNS, WRITE_THREAD
 from agentkit.engines.redis_store import Keys, Store, new_token
 from agentkit.engines.stored import dump_data, dump_message, dump_run, load_all, load_data, load_run
 from agentkit.errors import AppendRejected
@@ -71,14 +71,11 @@ class RedisThreads:
         text: bytes | None = await self._store.command("HGET", self._keys(topic).runs, run)
         return None if text is None else load_run(text)
 
-    async def runs(self, topic: Topic) -> list[RunRecord]:
+    async def runs(self, topic: Topic, *, after: str = "", limit: int | None = None) -> list[RunRecord]:
         """See `ThreadStore.runs`."""
         keys = self._keys(topic)
-        order = await self._store.command("LRANGE", keys["order"], 0, -1)
-        if not order:
-            return []
-        found = await self._store.command("HMGET", keys.runs, *order)
-        return [load_run(text) for text in found if text is not None]
+        args = [after, -1 if limit is None else limit]
+        return [load_run(text) for text in await self._store.eval(RUNS, [keys.runs, keys["order"]], args)]
 
     async def describe(
         self, topic: Topic, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None

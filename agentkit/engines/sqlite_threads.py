@@ -94,10 +94,25 @@ class SQLiteThreads:
         rows = await self._rows(topic, "SELECT record FROM runs WHERE topic = ? AND run = ?", run)
         return load_run(rows[0][0]) if rows else None
 
-    async def runs(self, topic: Topic) -> list[RunRecord]:
+    async def runs(self, topic: Topic, *, after: str = "", limit: int | None = None) -> list[RunRecord]:
         """See `ThreadStore.runs`."""
-        rows = await self._rows(topic, "SELECT record FROM runs WHERE topic = ? ORDER BY place")
-        return [load_run(row[0]) for row in rows]
+        most = -1 if limit is None else limit
+
+        def read(connection: sqlite3.Connection) -> list[tuple[str]]:
+            thread, place = self._store.find(connection, topic).id, 0
+            if after:
+                found = connection.execute(
+                    "SELECT place FROM runs WHERE topic = ? AND run = ?", (thread, after)
+                ).fetchone()
+                if found is None:
+                    return []
+                (place,) = found
+            return connection.execute(
+                "SELECT record FROM runs WHERE topic = ? AND place > ? ORDER BY place LIMIT ?",
+                (thread, place, most),
+            ).fetchall()
+
+        return [load_run(text) for (text,) in await self._reader.do(read)]
 
     async def describe(
         self, topic: Topic, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None

@@ -58,6 +58,26 @@ async def _threads(stand: Stand) -> None:
     assert (await threads.messages(topic), await threads.runs(topic)) == ([], [])
 
 
+@CHECKS.row("a thread's runs come in pages, in the order in which they were kept first")
+async def _pages_of_runs(stand: Stand) -> None:
+    threads, topic = stand.engine.threads, stand.topic
+    names = [f"run_{number * 7919 % 260:03}" for number in range(260)]
+    for name in names:
+        await threads.put_run(topic, RunRecord(name, "running", 1.0))
+    await threads.put_run(topic, RunRecord(names[0], "finished", 1.0, ended=2.0))
+
+    async def page(after: str = "", limit: int | None = None) -> list[str]:
+        return [record.run for record in await threads.runs(topic, after=after, limit=limit)]
+
+    assert await page() == names
+    assert await page(limit=2) == names[:2]
+    assert await page(names[0], 3) == names[1:4]
+    assert await page(names[97]) == names[98:]
+    assert [await page(names[place], 1) for place in (254, 255, 256)] == [[names[n]] for n in (255, 256, 257)]
+    assert await page(names[258], 5) == names[259:]
+    assert (await page(names[259], 5), await page("run_x", 5), await page(limit=0)) == ([], [], [])
+
+
 @CHECKS.row("threads are listed by name, in pages, each agent and owner its own")
 async def _listing(stand: Stand) -> None:
     agent = f"a{secrets.token_hex(6)}"

@@ -155,9 +155,9 @@ class _Threads:
         with self._timings.of("get_run"):
             return await self._threads.get_run(topic, run)
 
-    async def runs(self, topic: Topic) -> list[RunRecord]:
+    async def runs(self, topic: Topic, *, after: str = "", limit: int | None = None) -> list[RunRecord]:
         with self._timings.of("runs"):
-            return await self._threads.runs(topic)
+            return await self._threads.runs(topic, after=after, limit=limit)
 
     async def describe(
         self, topic: Topic, *, title: str | None = None, metadata: Mapping[str, JsonValue] | None = None

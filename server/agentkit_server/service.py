@@ -310,10 +310,14 @@ class Service:
         Raises:
             ProblemError: 404, no such run on this thread.
         """
-        record = await self.engine.threads.get_run(topic, run) if NAME.fullmatch(run) else None
+        record = await self.find(topic, run)
         if record is None:
             raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="run"))
         return record
+
+    async def find(self, topic: Topic, run: str) -> RunRecord | None:
+        """Return what is known of a run, None for what is no run of this thread."""
+        return await self.engine.threads.get_run(topic, run) if NAME.fullmatch(run) else None
 
     async def has_ended(self, topic: Topic, run: str) -> bool:
         """Tell whether a run has ended.

@@ -35,7 +35,7 @@ from agentkit_server.inputs import (
     read_input,
     read_text,
 )
-from agentkit_server.paging import page_of
+from agentkit_server.paging import limit_of
 from agentkit_server.problems import Endpoint, JSONResponse
 from agentkit_server.service import ENDED, THREAD, RunOrder, Service, failure
 from agentkit_transports.backend import Action
@@ -159,17 +159,15 @@ class _Runs:
         return JSONResponse(answer)
 
     async def list(self, request: Request) -> Response:
-        topic = await self._topic(request, "read")
-        records = await self._service.engine.threads.runs(topic)
-        return JSONResponse(
-            page_of(
-                request,
-                "runs",
-                [_body(topic, record) for record in records],
-                key="run",
-                most=self._service.settings.page_size,
-            )
-        )
+        service, topic = self._service, await self._topic(request, "read")
+        limit, after = limit_of(request, service.settings.page_size), request.query_params.get("after", "")
+        records = await service.engine.threads.runs(topic, after=after, limit=limit + 1)
+        if after and not records and await service.find(topic, after) is None:
+            raise ProblemError(Problem(400, "malformed", "after names nothing here", field="after"))
+        out: dict[str, JsonValue] = {"runs": [_body(topic, record) for record in records[:limit]]}
+        if len(records) > limit:
+            out["next"] = records[limit - 1].run
+        return JSONResponse(out)
 
     async def show(self, request: Request) -> Response:
         service, topic, run = self._service, await self._topic(request, "read"), request.path_params["run"]
