@@ -41,6 +41,8 @@ class Scenario:
     """All visible text."""
     reasoning: str = ""
     """All readable reasoning."""
+    blocks: Sequence[str] = ()
+    """The same, block by block; () where there is one at most."""
     tools: Sequence[Tool] = ()
     """The agent's own."""
     calls: Sequence[tuple[str, str, str]] = ()
@@ -50,6 +52,11 @@ class Scenario:
     """`finished`, `failed` or `cancelled`; the last where the client stops it."""
     client_tools: Sequence[str] = ()
     """Names of the tools that the client has to bring."""
+
+    @property
+    def reasoning_apart(self) -> str:
+        """All readable reasoning as chat completions have it: a blank line between blocks."""
+        return "\n\n".join(self.blocks) or self.reasoning
 
 
 @tool
@@ -127,6 +134,7 @@ SCENARIOS: Sequence[Scenario] = (
         ],
         text="eins zwei drei",
         reasoning="one twothree",
+        blocks=("one two", "three"),
     ),
     Scenario("redacted-only", [[Think(state=STATE), Say("Hidden, but here.")]], text="Hidden, but here."),
     Scenario("signature-only", [[Think(signature=SIGNATURE), Say("Signed.")]], text="Signed."),
@@ -151,6 +159,7 @@ SCENARIOS: Sequence[Scenario] = (
         ],
         text="I ask. Fog in both.",
         reasoning="Two cities.Both are here.",
+        blocks=("Two cities.", "Both are here."),
         tools=[weather],
         calls=[("c1", "weather", "ok"), ("c2", "weather", "ok")],
     ),

@@ -89,7 +89,7 @@ def test_a_client_reads_reasoning_and_text(ai: openai.OpenAI) -> None:
     whole = ai.chat.completions.create(model="reasoning-then-text", messages=GO)
 
     scenario = BY_NAME["reasoning-then-text"]
-    assert (seen.content, seen.reasoning) == (scenario.text, scenario.reasoning)
+    assert (seen.content, seen.reasoning) == (scenario.text, scenario.reasoning_apart)
     assert (seen.finishes, len(seen.ids)) == (["stop"], 1)
     assert (seen.usage.prompt_tokens, seen.usage.completion_tokens_details.reasoning_tokens) == (10, 12)
     assert whole.choices[0].message.content == scenario.text
@@ -102,7 +102,7 @@ def test_a_client_reads_reasoning_and_text(ai: openai.OpenAI) -> None:
 def test_a_scenario_comes_as_chunks(scenario: Scenario, ai: openai.OpenAI) -> None:
     seen = stream(ai, scenario.name, **tools_of(scenario))
 
-    assert (seen.content, seen.reasoning) == (scenario.text, scenario.reasoning)
+    assert (seen.content, seen.reasoning) == (scenario.text, scenario.reasoning_apart)
     assert seen.refusal == scenario.refusal
     theirs = [(call, name) for call, name, status in scenario.calls if not status]
     assert [(one["id"], one["name"]) for one in seen.calls.values()] == theirs
@@ -123,7 +123,7 @@ def test_a_scenario_comes_through_the_stream_helper(scenario: Scenario, ai: open
 
     assert (final.message.content or "") == scenario.text
     assert (final.message.refusal or "") == scenario.refusal
-    assert reasoning == scenario.reasoning
+    assert reasoning == scenario.reasoning_apart
     assert ("content.done" in kinds) is bool(scenario.text)
     if scenario.client_tools:
         [call] = final.message.tool_calls or []
@@ -139,7 +139,7 @@ def test_a_scenario_comes_as_one_object(scenario: Scenario, ai: openai.OpenAI) -
     )
 
     assert (message.content or "") == scenario.text
-    assert getattr(message, "reasoning_content", "") == scenario.reasoning
+    assert getattr(message, "reasoning_content", "") == scenario.reasoning_apart
     assert not any(secret in message.to_json() for secret in SECRETS)
 
 
@@ -159,7 +159,7 @@ def test_a_run_that_fails_raises_behind_what_came(scenario: Scenario, ai: openai
     with pytest.raises(openai.InternalServerError, match="overloaded"):
         ai.chat.completions.create(model=scenario.name, messages=GO)
 
-    assert (seen.content, seen.reasoning) == (scenario.text, scenario.reasoning)
+    assert (seen.content, seen.reasoning) == (scenario.text, scenario.reasoning_apart)
     assert raised.value.code == "model_stream"
 
 

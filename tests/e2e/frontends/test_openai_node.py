@@ -55,7 +55,7 @@ def test_openai_reads_a_scenario(scenario: Scenario, seen: dict[str, Any]) -> No
 
     assert (raw["content"], raw["reasoning"], raw["refusal"]) == (
         scenario.text,
-        scenario.reasoning,
+        scenario.reasoning_apart,
         scenario.refusal,
     )
     assert [call for call, _, _ in raw["calls"]] == theirs(scenario)
@@ -94,7 +94,7 @@ def test_the_ai_sdk_reads_a_scenario(scenario: Scenario, compatible: dict[str, A
     streamed, whole = compatible[scenario.name]["streamed"], compatible[scenario.name]["whole"]
 
     text = scenario.text + scenario.refusal  # which the provider shows as text
-    assert (streamed["text"], "".join(streamed["reasoning"])) == (text, scenario.reasoning)
+    assert (streamed["text"], "".join(streamed["reasoning"])) == (text, scenario.reasoning_apart)
     assert [call for call, _, _ in streamed["calls"]] == theirs(scenario)
     if scenario.end == "failed":
         assert ["overloaded" in error for error in streamed["errors"]] == [True]
@@ -103,7 +103,7 @@ def test_the_ai_sdk_reads_a_scenario(scenario: Scenario, compatible: dict[str, A
         assert (streamed["errors"], streamed["open"]) == ([], 0)
         finish = "tool-calls" if theirs(scenario) else "content-filter" if scenario.refusal else "stop"
         assert (streamed["finish"], whole["finish"]) == (finish, finish)
-        assert (whole["text"], whole["reasoning"]) == (text, scenario.reasoning)
+        assert (whole["text"], whole["reasoning"]) == (text, scenario.reasoning_apart)
 
 
 @pytest.mark.parametrize("leave", ["stream.controller.abort();", "break;"])

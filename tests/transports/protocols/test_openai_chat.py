@@ -170,11 +170,13 @@ def test_blocks_and_parts_of_reasoning_stand_apart() -> None:
         thought("two", part=1, kind="summary"),
         thought("other", "run_1.1.1"),
         said("So:"),
+        thought(" and more", "run_1.1.1"),
+        said(" then:"),
         thought("third", "run_1.2.0"),
         END,
     )
 
-    assert answer.reasoning_content == "one more\n\ntwo\n\notherthird"
+    assert answer.reasoning_content == "one more\n\ntwo\n\nother and more\n\nthird"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class State:
     calls: tuple[str, ...] = ()
     """Ids of the calls that were told, in order."""
     thought: tuple[str, JsonValue] | None = None
-    """Block and summary part of the reasoning that was told last, while no text has come since."""
+    """Block and summary part of the reasoning that was told last: clients join all of it, whatever stood between."""
     images: int = 0
     """How many were told."""
     has_begun: bool = False
@@ -117,8 +117,6 @@ class Fold:
         return state, [self._chunk(state, {"reasoning_content": text})]
 
     def _text(self, state: State, body: Any) -> tuple[State, list[Payload]]:
-        if state.thought is not None:
-            state = replace(state, thought=None)
         return state, [self._chunk(state, {"content": body["data"]["text"]})]
 
     def _refusal(self, state: State, body: Any) -> tuple[State, list[Payload]]:
@@ -156,7 +154,7 @@ class Fold:
             return state, []
         function: JsonValue = {"name": name, "arguments": given if given.strip() else "{}"}
         told: JsonValue = {"index": len(state.calls), "id": call, "type": "function", "function": function}
-        state = replace(state, calls=(*state.calls, call), thought=None)
+        state = replace(state, calls=(*state.calls, call))
         return state, [self._chunk(state, {"tool_calls": [told]})]
 
     def _approval(self, state: State, body: Any) -> tuple[State, list[Payload]]:
