@@ -322,6 +322,9 @@ def test_nothing_scrolls_sideways_on_a_phone(tabs: Tabs, quick_url: str, scheme:
             " [...document.querySelectorAll(one)].some((node) => node.scrollWidth > Math.max(node.clientWidth, 0) + 1))"
         )
 
+    tab.evaluate("document.querySelector('#agent').append(new Option('a-name-that-is-long-'.repeat(5)))")
+    edges = "['#agent', '#badge .dot'].map((one) => document.querySelector(one).getBoundingClientRect())"
+    assert tab.evaluate(f"(([agent, dot]) => agent.right <= dot.left)({edges})")
     assert tab.evaluate("document.documentElement.scrollWidth") == 360
     assert too_wide() == []
     tab.click("#menu")

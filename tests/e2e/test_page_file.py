@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from e2e.browsing import Tabs, until
-from e2e.page_feed import ANSWER, endings, jsonl, lines, started, text, thought, tour
+from e2e.page_feed import ANSWER, START, call, endings, jsonl, lines, started, text, thought, tour
 
-from agentkit.content import TextBlock, ToolResultBlock
+from agentkit.content import TextBlock, ToolResultBlock, Usage
 from agentkit.events import (
     CustomEvent,
     Event,
     Image,
     RunFailed,
+    RunFinished,
     RunNotice,
     StepStarted,
     ToolCallReady,
@@ -96,6 +97,58 @@ def test_a_tool_opens_to_its_arguments_and_its_result(open_file: OpenFile) -> No
         '{\n  "city": "Lisbon",\n  "days": 2,\n  "id": 12345678901234567890\n}',
         '{\n  "sunday": {\n    "rain_mm": 11.5,\n    "chance": 0.92\n  }\n}',
     ]
+
+
+def test_a_text_has_the_direction_of_its_own_letters(open_file: OpenFile) -> None:
+    run, at = "run_both", START
+    tab = open_file(
+        jsonl([started(run, at, ""), *text(run, 0, at, 1, "שלום"), *text(run, 1, at + 1, 1, "Hello")])
+    )
+
+    tab.wait_for_selector(".text .paragraph >> nth=1")
+
+    stands_at_the_right = """[...document.querySelectorAll(".text .paragraph")].map((node) => {
+        const all = document.createRange();
+        all.selectNodeContents(node);
+        const [said, room] = [all.getBoundingClientRect(), node.getBoundingClientRect()];
+        return said.left - room.left > room.right - said.right;
+    })"""
+    assert tab.evaluate(stands_at_the_right) == [True, False]
+
+
+def test_an_answer_without_text_says_so(open_file: OpenFile) -> None:
+    run, at = "run_mute", START
+    tab = open_file(
+        jsonl(
+            [
+                started(run, at, ""),
+                *thought(run, 0, at, 1, "Hm."),
+                RunFinished(run, 0, at + 2, "", "stop", Usage()),
+            ]
+        )
+    )
+
+    tab.wait_for_selector(".run-footer:visible")
+
+    assert labels(tab, ".run-summary") == ["Finished in 2.0 s · no visible text"]
+
+
+def test_arguments_are_read_whole_before_they_are_decided_upon(open_file: OpenFile) -> None:
+    run, at = "run_long", START
+    tab = open_file(
+        jsonl(
+            [
+                started(run, at, ""),
+                *call(run, 0, at, "post", json.dumps({"words": "Wish you were here. " * 40})),
+            ]
+        )
+    )
+
+    tab.click(".tool-head")
+
+    assert tab.evaluate(
+        "(([pre]) => pre.scrollWidth <= pre.clientWidth)(document.querySelectorAll('.tool pre'))"
+    )
 
 
 def test_every_way_to_end_says_so(open_file: OpenFile) -> None:

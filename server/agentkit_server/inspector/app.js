@@ -126,7 +126,6 @@ class App {
 		this.#draw();
 	}
 
-	/** Look into a run. */
 	inspect(run) {
 		if (this.session.isFile) this.choose(run.id);
 		else {
@@ -137,7 +136,6 @@ class App {
 		this.#draw();
 	}
 
-	/** Start a run. */
 	async send(text) {
 		this.panel.replay.leave();
 		await this.session.send(text);
@@ -162,7 +160,6 @@ class App {
 
 	// Replay.
 
-	/** Show the past. */
 	showPast(store, changed, moment) {
 		this.#showBanner();
 		at("welcome").hidden = true;
@@ -170,7 +167,6 @@ class App {
 		else this.conversation.draw(changed, { moment });
 	}
 
-	/** Show the present again. */
 	showPresent() {
 		this.#showBanner();
 		this.conversation.show(this.session.store, { caughtUp: this.session.caughtUp });
@@ -189,7 +185,6 @@ class App {
 		download(`${this.session.thread || "thread"}.jsonl`, this.session.journal.lines());
 	}
 
-	/** Open a file of records. */
 	async load(file) {
 		try {
 			const session = Session.ofFile(file.name, await file.text(), this.listener);
@@ -242,7 +237,7 @@ class App {
 		const { session } = this;
 		const agent = this.agents.find((one) => one.name === session.agent);
 		const usable = !session.isFile && agent !== undefined && agent.available !== false;
-		let hint = session.going && !session.isFile ? "Say something to the run" : `Message ${session.agent}`;
+		let hint = session.going && !session.isFile ? "Say something to the run" : `Message ${session.agent.slice(0, 32)}`;
 		if (session.isFile) hint = "Nothing can be asked of a file";
 		else if (!agent) hint = `There is no agent ${session.agent} here`;
 		else if (!usable) hint = agent.note || "This agent is not available";
@@ -378,7 +373,6 @@ class App {
 		}, { dialog: at("help"), keys: at("help-keys"), single: at("help-single") });
 	}
 
-	/** Begin a new thread with the same agent. */
 	fresh() {
 		this.go({ agent: at("agent").value, thread: newThread() });
 		this.composer.focus();

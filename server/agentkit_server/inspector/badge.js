@@ -41,7 +41,6 @@ export class Badge {
 		if (state.name === "live") this.wasLost = false;
 	}
 
-	/** Count down. */
 	tick() {
 		const { name, until = 0, attempt = 0, error = "" } = this.#state;
 		const seconds = Math.max(0, Math.ceil((until - performance.now()) / 1000));

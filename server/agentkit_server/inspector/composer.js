@@ -30,12 +30,10 @@ export class Composer {
 		parts.stop.addEventListener("click", () => this.#stop());
 	}
 
-	/** Go to the text. */
 	focus() {
 		this.#parts.input.focus();
 	}
 
-	/** Put a text into the field. */
 	fill(text) {
 		this.#parts.input.value = text;
 		this.#draw();

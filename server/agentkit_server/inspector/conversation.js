@@ -58,7 +58,6 @@ export class Conversation {
 		this.#follow();
 	}
 
-	/** Count on. */
 	tick() {
 		for (const view of this.widgets.values()) if (view.isLive) view.tick();
 	}
@@ -74,7 +73,6 @@ export class Conversation {
 		return this.#moment ?? Date.now() + (this.#skew ?? 0);
 	}
 
-	/** Go to the end, and stay there. */
 	follow() {
 		this.#pinned = true;
 		this.#follow();

@@ -75,7 +75,6 @@ export class Panel {
 		if (!open && inside) this.#opener.focus();
 	}
 
-	/** Show a tab. */
 	turn(name) {
 		this.#tab = name;
 		for (const [one, tab] of Object.entries(this.tabs)) {
@@ -86,7 +85,6 @@ export class Panel {
 		this.draw(new Set(), { whole: true });
 	}
 
-	/** Look into a run of a session. */
 	look(session, run) {
 		if (session === this.#session && run === this.#run) return;
 		this.#session = session;
@@ -111,7 +109,6 @@ export class Panel {
 		}
 	}
 
-	/** Count on. */
 	tick() {
 		if (this.isOpen && this.#tab === "timeline" && this.#run && isGoing(this.#run)) this.timeline.draw(this.#run);
 	}

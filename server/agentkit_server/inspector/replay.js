@@ -58,7 +58,6 @@ export class Replay {
 		this.#say();
 	}
 
-	/** Go back to the present. */
 	leave() {
 		this.#pause();
 		if (!this.#store) return;

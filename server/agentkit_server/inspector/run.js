@@ -170,6 +170,9 @@ function imageOf({ mediaType, data, url }) {
 	return element("p", { class: "notice" }, icon("alert"), `An image of type ${mediaType || "unknown"} that cannot be shown here`);
 }
 
+/** Tell whether an item is something of an answer. */
+const isAnswer = ({ kind, discarded, pieces }) => kind === "refusal" || kind === "image" || (kind === "text" && !discarded && pieces.some(Boolean));
+
 /** Return "Finished in 3.2 s, 214 tokens, 120 of them reasoning". */
 export function summaryOf(run) {
 	const words = [STATUS[run.status]];
@@ -179,6 +182,7 @@ export function summaryOf(run) {
 	}
 	if (run.status === "cancelled" && run.message) words.push(run.message);
 	if (FINISH[run.finish]) words.push(FINISH[run.finish]);
+	else if (run.status === "finished" && !run.cut && !run.items.some(isAnswer)) words.push("no visible text");
 	if (run.usage) {
 		words.push(plural(run.usage.input + run.usage.output, "token"));
 		if (run.usage.reasoning) words.push(`${count(run.usage.reasoning)} of them reasoning`);

@@ -66,12 +66,10 @@ export class Session {
 		});
 	}
 
-	/** Stop following. */
 	close() {
 		this.#feed?.close();
 	}
 
-	/** Connect now. */
 	retry() {
 		this.#feed?.retry();
 	}

@@ -22,7 +22,6 @@ export class Shortcuts {
 		document.addEventListener("keydown", (event) => this.#key(event));
 	}
 
-	/** Show the list. */
 	show() {
 		this.#help.dialog.showModal();
 	}

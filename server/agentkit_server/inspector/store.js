@@ -61,7 +61,6 @@ export class Store {
 		}
 	}
 
-	/** Mark a run or an item as changed. */
 	touch(thing) {
 		this.#changed.add(thing);
 	}

@@ -58,7 +58,6 @@ export class ThoughtView {
 		return this.#item.run.status === "running" && spanOf(this.#item).ended === null;
 	}
 
-	/** Show what changed. */
 	update() {
 		const item = this.#item;
 		const kind = legibility(item);
@@ -75,7 +74,6 @@ export class ThoughtView {
 		if (this.#open) this.#fill();
 	}
 
-	/** Count on while it goes. */
 	tick() {
 		const { started, ended } = spanOf(this.#item);
 		const kind = legibility(this.#item);

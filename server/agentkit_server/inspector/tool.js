@@ -54,7 +54,6 @@ export class ToolView {
 		this.update();
 	}
 
-	/** Show what changed. */
 	update() {
 		const item = this.#item;
 		setText(this.name, item.name || "a tool");
