@@ -2,7 +2,8 @@
 
 Pure. Items are told apart by `output_index`, because some servers change an item's id in every event; where there is no index, by the
 id; where there is neither, by kind. What an item holds is settled by its `output_item.done`: its state is kept from there and from
-nowhere else, because `encrypted_content` stands in three events with three different texts.
+nowhere else, because `encrypted_content` stands in three events with three different texts; only where it is missing there, the final
+response is asked for it.
 """
 
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ class Item:
     call_id: str = ""
     runnable: bool = False
     """A call that came whole."""
+    sealed: bool = False
+    """Reasoning whose state can be sent to who keeps nothing."""
     says: Literal["", "summary", "text"] = ""
     """Which of the two forms of its reasoning is given out."""
     part: int = -1
@@ -213,6 +216,9 @@ class Items:
             known = known or self.begin(kind, None, whole.get("id"))
             if not known.done:
                 out += self.finish(known, whole)
+            elif kind == "reasoning" and whole.get("encrypted_content") and not known.sealed:
+                known.sealed = True
+                out.append(ThinkingChunk("", "", "", state_text(whole), NAME, known.index))
         return out
 
     def settle(self) -> list[Chunk]:
@@ -267,6 +273,7 @@ def _finish_reasoning(item: Item, whole: dict[str, Any], out: list[Chunk]) -> No
             for item.part, part in enumerate(objects_of(whole.get("summary"))):
                 if text := text_of(part, "text"):
                     out.append(item.summary(text))
+    item.sealed = bool(whole.get("encrypted_content"))
     out.append(ThinkingChunk("", "", "", state_text(whole), NAME, item.index))
     out.append(BlockEndChunk(item.index))
 

@@ -446,6 +446,20 @@ def test_a_final_object_is_read_where_nothing_was_streamed_and_never_twice() -> 
     assert partly == [*both[:2], call("c", "f", "{}", id="f2")]
 
 
+@pytest.mark.parametrize("in_done", [True, False])
+def test_encrypted_reasoning_is_taken_from_the_end_only_where_it_was_missing(in_done: bool) -> None:
+    item = {"type": "reasoning", "id": "r", "summary": [], **({"encrypted_content": "E1"} if in_done else {})}
+    final = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "E2"}
+
+    answer = blocks(
+        {**event("output_item.done", item=item), "output_index": 0},
+        done(1, "message", id="m", **message("Hi")),
+        completed(final, {"type": "message", "id": "m", **message("Hi")}),
+    )
+
+    assert answer == [thinking("", item if in_done else final), said("Hi", id="m")]
+
+
 def test_content_indexes_of_events_need_not_be_those_of_the_item() -> None:
     content = [{"type": "output_text", "text": text} for text in ("Hi", "more")]
 
