@@ -31,6 +31,10 @@ STATE_MEMBERS: Final = {
 """What a provider state is called in a reading, by its format; other formats say `state`."""
 
 
+_SIGNS_OF_LIFE: Final = frozenset({"ping", "heartbeat", "keepalive", "keep-alive"})
+"""Names of events that gateways send while a model thinks."""
+
+
 class BodyDecoder:
     """Fold the bytes of one answer into chunks: its dialect's framing, then its dialect's decoder."""
 
@@ -86,8 +90,11 @@ class BodyDecoder:
         return out
 
     def _feed(self, name: str, payloads: list[str], out: list[Chunk]) -> None:
-        """Take the payloads of events of one name. An error is one in any case of its name."""
-        if name.lower() == "error":
+        """Take the payloads of events of one name. An error is one in any case of its name, and signs of life need be no JSON."""
+        plain = name.lower()
+        if plain in _SIGNS_OF_LIFE:
+            payloads = [payload for payload in payloads if payload.lstrip()[:1] == "{"]
+        if plain == "error":
             name = "error"
         elif self._quick is not None:
             feed_all(self._quick, name, payloads, out)

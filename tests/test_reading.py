@@ -121,6 +121,17 @@ def test_a_blank_payload_says_nothing(dialect: str) -> None:
     assert found["error"]["kind"] == "truncated"
 
 
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if DIALECTS[name].framing == "sse"])
+@pytest.mark.parametrize(
+    "sign", [b"event: ping\ndata: ping", b"event: Heartbeat\ndata: 2026-11-30", b"event: keepalive\ndata: {}"]
+)
+def test_signs_of_life_say_nothing(dialect: str, sign: bytes) -> None:
+    found = read_stream(DIALECTS[dialect], TARGET, [sign + b"\n\n"])
+
+    assert isinstance(found["error"], dict)
+    assert found["error"]["kind"] == "truncated"
+
+
 @pytest.mark.parametrize("body", [b"data: a\n\ndata: !\n\n", b"data: !\n\n", b"data: " + b"x" * 200], ids=str)
 def test_what_a_decoder_held_back_is_not_lost_to_a_fault(body: bytes) -> None:
     decoder = BodyDecoder(Echo(end="held"), TARGET, max_event_size=100)
