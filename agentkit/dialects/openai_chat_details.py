@@ -1,7 +1,7 @@
 """Merge the `reasoning_details` of a chat answer.
 
-Pure. OpenRouter and those who speak like it send reasoning in pieces of typed entries. Entries of one type, index and id are one block:
-text pieces are joined, other members set. The merged entry is what must be sent back, so it becomes the block's provider state: a JSON
+Pure. OpenRouter and those who speak like it send reasoning in pieces of typed entries. Entries of one type, index and id are one block, and
+pieces of a text that leave the id out go on with the text before them: pieces are joined, other members set. The merged entry is what must be sent back, so it becomes the block's provider state: a JSON
 array of one. Text and signatures go out as they come; the state of an entry with text goes out when the answer is over, because a late
 signature belongs to it and because writing it at each delta would cost the square of its length.
 Source: openrouter.ai/docs "Reasoning tokens" (excerpts read 2026-11-30); recordings of OpenRouter, Vercel's gateway, Snowflake, Avian.
@@ -62,11 +62,12 @@ class _Entry:
 class ReasoningDetails:
     """The entries of one answer, by type, index and id."""
 
-    __slots__ = ("_blocks", "_entries")
+    __slots__ = ("_blocks", "_entries", "_texts")
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
         self._entries: dict[tuple[object, ...], _Entry] = {}
+        self._texts: dict[tuple[object, ...], _Entry] = {}  # by type and index: the last that has text
 
     @staticmethod
     def speaks(details: list[Any]) -> bool:
@@ -84,7 +85,7 @@ class ReasoningDetails:
 
     def flush(self, out: list[Chunk]) -> None:
         """Give out what is not told yet: text held back, and the states that have changed."""
-        for entry in self._entries.values():
+        for entry in dict.fromkeys(self._entries.values()):
             if entry.index is None:
                 continue
             half = entry.joiner.flush()
@@ -95,10 +96,8 @@ class ReasoningDetails:
                 out.append(ThinkingChunk(half, "", "", entry.state(), FORMAT, entry.index, summary))
 
     def _add(self, detail: dict[str, Any], out: list[Chunk]) -> None:
-        key = (_plain(detail.get("type")), _plain(detail.get("index")), _plain(detail.get("id")))
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = _Entry()
+        place = (_plain(detail.get("type")), _plain(detail.get("index")))
+        entry = self._entry(place, _plain(detail.get("id")))
         text = signature = ""
         for name, value in detail.items():
             if name in _PIECES and isinstance(value, str) and entry.piece_name in ("", name):
@@ -107,6 +106,8 @@ class ReasoningDetails:
                 if name == "signature" and _text(value) and entry.members.get(name) != value:
                     signature = value
                 entry.take(name, value)
+        if entry.piece_name:
+            self._texts[place] = entry
         fresh = entry.index is None
         if entry.index is None:
             if not any(value for name, value in detail.items() if name not in _LABELS):
@@ -128,6 +129,15 @@ class ReasoningDetails:
                     entry.piece_name == "summary",
                 )
             )
+
+    def _entry(self, place: tuple[object, ...], id_: object) -> _Entry:
+        key = (*place, id_)
+        last = self._texts.get(place)
+        entry = last if id_ is None and last is not None else self._entries.get(key)
+        if entry is None:
+            late = last is not None and not (last.members.get("id") or last.members.get("signature"))
+            entry = self._entries[key] = last if late and last is not None else _Entry()
+        return entry
 
 
 def _text(value: object) -> bool:

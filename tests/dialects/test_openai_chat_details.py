@@ -155,3 +155,28 @@ def test_odd_labels_do_no_harm() -> None:
     odd = {"type": ["x"], "index": {"a": 1}, "id": 5.5, "blob": [1, 2]}
 
     assert blocks([odd]) == [block("", [odd])]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_pieces_of_a_text_need_not_all_have_its_id(place: int) -> None:
+    pieces = [text("a"), text("b"), {"type": "reasoning.text", "index": 0, "signature": "s"}]
+    pieces[place]["id"] = "r1"
+
+    (only,) = blocks(*([piece] for piece in pieces))
+
+    assert (only.thinking, only.signature) == ("ab", "s")
+    assert json.loads(only.provider_state or "") == [
+        {"type": "reasoning.text", "text": "ab", "index": 0, "id": "r1", "signature": "s"}
+    ]
+
+
+def test_another_id_begins_another_text_and_goes_on_with_its_own() -> None:
+    first, second = text("a", id="r1"), text("b", id="r2")
+
+    assert [block.thinking for block in blocks([first], [second], [text("c")], [first])] == ["aa", "bc"]
+
+
+def test_a_signed_text_is_over_for_another_id() -> None:
+    signed = {"type": "reasoning.text", "index": 0, "signature": "s"}
+
+    assert [block.thinking for block in blocks([text("a")], [signed], [text("b", id="r2")])] == ["a", "b"]
