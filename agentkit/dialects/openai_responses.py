@@ -278,7 +278,11 @@ class ResponsesDecoder:
 _HANDLERS: Final[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], list[Chunk]]]] = {
     "response.output_text.delta": ResponsesDecoder._text_delta,
     "response.reasoning_text.delta": ResponsesDecoder._reasoning_delta,
+    "response.reasoning.delta": ResponsesDecoder._reasoning_delta,
+    "response.reasoning.done": ResponsesDecoder._reasoning_done,
     "response.reasoning_summary_text.delta": ResponsesDecoder._summary_delta,
+    "response.reasoning_summary.delta": ResponsesDecoder._summary_delta,
+    "response.reasoning_summary.done": ResponsesDecoder._summary_done,
     "response.function_call_arguments.delta": ResponsesDecoder._arguments_delta,
     "response.function_call_arguments.done": ResponsesDecoder._arguments_done,
     "response.refusal.delta": ResponsesDecoder._refusal_delta,
@@ -311,6 +315,8 @@ _SILENT: Final = frozenset(
 def _delta(event: dict[str, Any]) -> str:
     """Return an event's delta; surrogate halves are left to a joiner."""
     text = event.get("delta")
+    if type(text) is dict:  # `reasoning.delta` had an object once
+        text = text.get("text")
     if type(text) is str:
         return text
     if text is None:

@@ -365,6 +365,12 @@ WHOLE: dict[str, tuple[list[Payload], list[Block]]] = {
     "reasoning": (
         [at(0, event("reasoning_text.done", text="a", content_index=0)), at(0, event("reasoning_text.done", text="b", content_index=1))],
         [ThinkingBlock("ab")]),
+    "reasoning under its other name": (
+        [at(0, event("reasoning.delta", delta="a")), at(0, event("reasoning.delta", delta={"text": "b"})), at(0, event("reasoning.done", text="ab"))],
+        [ThinkingBlock("ab")]),
+    "summaries under their other name": (
+        [at(0, event("reasoning_summary.delta", delta="a", summary_index=0)),
+         at(0, event("reasoning_summary.done", text="b", summary_index=1))], [ThinkingBlock("a\n\nb", summary=True)]),
     "reasoning that was streamed": (
         [at(0, event("reasoning_text.delta", delta="a", content_index=0)), at(0, event("reasoning_text.done", text="a", content_index=1))],
         [ThinkingBlock("a")]),
