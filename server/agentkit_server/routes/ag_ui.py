@@ -5,7 +5,7 @@ with `Last-Event-ID`, by the same POST or a GET. The thread keeps the client's s
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from starlette.routing import Route
 from agentkit.approvals import approval_id
 from agentkit.content import JsonValue, Message
 from agentkit.history import RunRecord, without
-from agentkit.log import EARLIEST, NOW, Cursor, Topic
+from agentkit.log import NOW, Topic
 from agentkit.options import RunOptions
 from agentkit_server import rewind
 from agentkit_server.access import exposure_of, known, topic_of
@@ -32,6 +32,7 @@ from agentkit_server.ag_ui_input import (
     read_said,
     read_tools,
 )
+from agentkit_server.ag_ui_replay import LEFT, by_client, replay, texts
 from agentkit_server.body import read_json
 from agentkit_server.described import FEED, Description, Parameter, Reply
 from agentkit_server.feed import FeedResponse
@@ -44,12 +45,8 @@ from agentkit_transports.sse import open_feed
 
 BUSY_WAIT: Final = 1.0
 """Seconds for a thread's run to end before it counts as busy: who stops an answer and asks again at once does both in one moment."""
-LEFT: Final = "ag_ui"
-"""In a run's metadata: what its client said of it."""
 MAX_STATE: Final = 256 * 1024
 """Bytes of a client's state, as JSON: every later run of the thread keeps it and gives it back, however little its client sends."""
-WORDS: Final[tuple[str, ...]] = ("run", "version", "parent")
-"""Of that, what its stream needs."""
 
 
 _LAST: Final = Parameter(
@@ -123,10 +120,10 @@ class _AGUI:
         records = await self._service.engine.threads.runs(topic)
         asked = _Asked(request, topic, body, records, _state(body, records))
         if asked.survives or "last-event-id" in request.headers:
-            again = _by_client(records, body.run_id)
+            again = by_client(records, body.run_id)
             if again is not None:
                 await topic_of(request, self._service, "read", topic.agent, topic.thread)
-                return await self._replay(request, topic, again)
+                return await replay(self._service, request, topic, again)
             if "last-event-id" in request.headers:
                 raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="runId"))
         if body.resume:
@@ -140,10 +137,10 @@ class _AGUI:
         if not thread or not run:
             raise ProblemError(Problem(400, "malformed", "threadId and runId are needed", field="runId"))
         topic = await topic_of(request, self._service, "read", request.path_params["agent"], thread)
-        record = _by_client(await self._service.engine.threads.runs(topic), run)
+        record = by_client(await self._service.engine.threads.runs(topic), run)
         if record is None:
             raise ProblemError(Problem(404, "not_found", "no such run on this thread", field="runId"))
-        return await self._replay(request, topic, record)
+        return await replay(self._service, request, topic, record)
 
     # a new run
 
@@ -281,35 +278,6 @@ class _AGUI:
         assert feed is not None  # no cursor was given
         return FeedResponse(feed, on_leave=leave)
 
-    # coming back
-
-    async def _replay(self, request: Request, topic: Topic, record: RunRecord) -> Response:
-        service = self._service
-        left = dict(_texts(record.metadata.get(LEFT)))  # or what another protocol's client has written there
-        words = {name: left[name] for name in WORDS if name in left}
-        if "state" in record.metadata:
-            words["state"] = json.dumps(record.metadata["state"])
-        cursor, words["skip"] = _place(request)
-        if (await service.hub.locate(topic, cursor)).gap is not None:
-            raise ProblemError(Problem(410, "gone", "what followed there is not kept any more"))
-        exposure = exposure_of(known(request), service)
-        view = View("ag_ui", tuple(sorted(words.items())), exposure, run=record.run, beside=True)
-        feed = await open_feed(
-            service.hub,
-            topic,
-            view,
-            cursor,
-            given=cursor != EARLIEST,
-            has_ended=self._is_over(topic, record.run),
-        )
-        return Response(status_code=204) if feed is None else FeedResponse(feed)
-
-    def _is_over(self, topic: Topic, run: str) -> Callable[[], Awaitable[bool]]:
-        async def is_over() -> bool:
-            return (await self._service.record(topic, run)).status in ENDED | {"suspended"}
-
-        return is_over
-
     def _view(self, asked: _Asked) -> View:
         options = dict(_words(asked))
         if asked.state is not None:
@@ -355,25 +323,12 @@ def _renewed(record: RunRecord, state: JsonValue, said: Said) -> RunRecord:
     return replace(record, metadata=metadata)
 
 
-def _texts(value: JsonValue) -> list[tuple[str, str]]:
-    return (
-        [(name, text) for name, text in value.items() if isinstance(text, str)]
-        if isinstance(value, dict)
-        else []
-    )
-
-
-def _by_client(records: Sequence[RunRecord], run: str) -> RunRecord | None:
-    """Return the run that a client calls so."""
-    return next((one for one in reversed(records) if ("run", run) in _texts(one.metadata.get(LEFT))), None)
-
-
 def _thread(messages: Sequence[Message], standing: Sequence[RunRecord]) -> Thread:
     def latest(values: Iterable[JsonValue]) -> str:
         return next((value for value in values if isinstance(value, str) and value), "")
 
     def words(record: RunRecord) -> Mapping[str, str]:
-        return dict(_texts(record.metadata.get(LEFT)))
+        return dict(texts(record.metadata.get(LEFT)))
 
     last = latest(record.metadata.get(rewind.MESSAGE) for record in reversed(standing))
     context = latest(words(record).get("context") for record in reversed(standing))
@@ -404,19 +359,3 @@ def _state(body: RunAgentInput, records: Sequence[RunRecord]) -> JsonValue:
             raise ProblemError(Problem(422, "invalid", said, field="state"))
         return body.state
     return next((one.metadata["state"] for one in reversed(records) if "state" in one.metadata), None)
-
-
-def _place(request: Request) -> tuple[Cursor, str]:
-    """Return after which record a client comes back, and which frames of the next it has had: `E-42.1` is in the middle of record 42."""
-    said = request.headers.get("last-event-id", "")
-    if not said:
-        return EARLIEST, "0.0"
-    place, _, had = said.partition(".")
-    cursor = Cursor.parse(place)
-    if not had:
-        return cursor, "0.0"
-    if not (had.isascii() and had.isdigit() and len(had) < 6) or cursor.seq < 1:
-        raise ProblemError(
-            Problem(400, "malformed", "Last-Event-ID is none of this stream", field="last-event-id")
-        )
-    return Cursor(cursor.epoch, cursor.seq - 1), f"{cursor.seq}.{int(had)}"
