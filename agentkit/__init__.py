@@ -4,9 +4,9 @@ A name's room is loaded when the name is first used: who imports one room, or on
 `tool` alone is there at once: it is a room's name too, and the one that is loaded last would keep it.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from agentkit.deferred import lazy_face as _lazy_face
 from agentkit.tool import Tool, ToolContext, client_tool, tool
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ _ROOMS: Final = {
     "thread_run": ("AgentRun",),
 }
 """The names that are not here yet, by their rooms."""
-_ROOM_OF: Final = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "Agent",
@@ -176,15 +175,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for known
-
-    def __getattr__(name: str) -> object:
-        if name in _ROOMS:
-            return import_module(f"agentkit.{name}")
-        if name not in _ROOM_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"agentkit.{_ROOM_OF[name]}"), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = _lazy_face(__name__, _ROOMS)

@@ -1,13 +1,43 @@
-"""Annotations for pydantic that load pydantic's types when a schema is built, not when a room is imported.
+"""What is named now and loaded when it is first used: the names of a package's face, and pydantic's types in annotations.
 
 Pure. `import pydantic` loads little; `from pydantic import JsonValue` or `Field` loads what it builds schemas with, a fifth of the time
 that importing this package takes, and a run that validates nothing has no use for it.
+Source: PEP 562 (`__getattr__` and `__dir__` of a module).
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
-__all__ = ["Deferred", "JsonValue"]
+__all__ = ["Deferred", "JsonValue", "lazy_face"]
+
+
+def lazy_face(
+    package: str, rooms: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__getattr__` and `__dir__` of a package that hands on names of its rooms, and the rooms themselves.
+
+    Args:
+        package: its `__name__`; it has an `__all__`.
+        rooms: the names that each room gives.
+    """
+    room_of = {name: room for room, names in rooms.items() for name in names}
+
+    def find(name: str) -> object:
+        if name in rooms:
+            return import_module(f"{package}.{name}")
+        if name not in room_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(f"{package}.{room_of[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        face = sys.modules[package]
+        return sorted({*vars(face), *face.__all__})
+
+    return find, names
 
 
 class Deferred:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import agentkit
+import agentkit_server
 
 CHECKED = {
     "annotated_types",
@@ -76,6 +77,15 @@ def test_the_face_says_which_name_it_does_not_know() -> None:
 
 def test_a_room_of_the_face_is_there_without_being_imported() -> None:
     assert "agentkit.events" in loaded("import agentkit; agentkit.events.TextDelta")
+
+
+def test_the_face_of_the_server_hands_on_names_and_rooms_in_the_same_way() -> None:
+    assert [getattr(agentkit_server, name) for name in agentkit_server.__all__].count(None) == 0
+    assert list(agentkit_server.__all__) == sorted(agentkit_server.__all__)
+    assert set(agentkit_server.__all__) <= set(dir(agentkit_server))
+    assert "agentkit_server.auth_keys" in loaded("import agentkit_server; agentkit_server.auth_keys.new_key")
+    with pytest.raises(AttributeError, match=r"module 'agentkit_server' has no attribute 'srve'"):
+        agentkit_server.srve  # type: ignore[attr-defined]  # noqa: B018 - what is tried
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 As in the core's face, a name's room is loaded when the name is first used: the command's other parts do without a server.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
+
+from agentkit.deferred import lazy_face as _lazy_face
 
 if TYPE_CHECKING:
     from agentkit_server.app import Application, create_app
@@ -16,19 +17,17 @@ if TYPE_CHECKING:
     from agentkit_server.server import serve
     from agentkit_server.settings import Settings
 
-_ROOM_OF: Final = {
-    "APIKeyFile": "auth_keys",
-    "APIKeys": "auth_keys",
-    "AgentDirectory": "directory",
-    "AnyOf": "auth",
-    "Application": "app",
-    "Auth": "auth",
-    "Identity": "identity",
-    "JWTAuth": "auth_jwt",
-    "Settings": "settings",
-    "create_app": "app",
-    "serve": "server",
+_ROOMS: Final = {
+    "app": ("Application", "create_app"),
+    "auth": ("AnyOf", "Auth"),
+    "auth_jwt": ("JWTAuth",),
+    "auth_keys": ("APIKeyFile", "APIKeys"),
+    "directory": ("AgentDirectory",),
+    "identity": ("Identity",),
+    "server": ("serve",),
+    "settings": ("Settings",),
 }
+"""The names that are not here yet, by their rooms."""
 
 __all__ = [
     "APIKeyFile",
@@ -46,13 +45,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for known
-
-    def __getattr__(name: str) -> object:
-        if name not in _ROOM_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"agentkit_server.{_ROOM_OF[name]}"), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = _lazy_face(__name__, _ROOMS)
