@@ -152,9 +152,9 @@ class AnswerStream:
     async def _weigh_first(self, chunks: Sequence[Chunk]) -> Retry | None:
         """Return a repetition if the first that the stream says is an error that asking again can help.
 
-        Usage does not count as said: the next attempt's replaces it.
+        Usage does not count as said: the next attempt's replaces it. Nor does a finish that only says that there is an error.
         """
-        first = next((chunk for chunk in chunks if not isinstance(chunk, UsageChunk)), None)
+        first = next((chunk for chunk in chunks if not _says_nothing(chunk)), None)
         retry = None
         if isinstance(first, ErrorChunk) and first.retryable:
             retry = self._again(first.code or first.kind, self._plan.faults.mask(first.message), None)
@@ -287,6 +287,10 @@ class AnswerStream:
         if exchange is not None:
             with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await exchange.aclose()
+
+
+def _says_nothing(chunk: Chunk) -> bool:
+    return isinstance(chunk, UsageChunk) or (isinstance(chunk, FinishChunk) and chunk.reason == "error")
 
 
 def _is_cut(chunk: Chunk) -> bool:

@@ -206,6 +206,11 @@ async def test_what_asking_again_cannot_mend_is_not_asked_again(script: Script) 
             stream(data("usage 3"), data("overloaded busy", "finish")), "overloaded", id="error-after-usage"
         ),
         pytest.param(
+            stream(data("failed abort"), data("overloaded busy")),
+            "overloaded",
+            id="error-after-a-finish-that-says-so",
+        ),
+        pytest.param(
             answer(200, {"error": {"message": "x", "type": "busy", "again": True}}),
             "busy",
             id="json-error-200",
@@ -218,7 +223,8 @@ async def test_a_fault_before_the_first_chunk_is_asked_again(broken: Script, cod
 
     retries = [item for item in got if isinstance(item, Retry)]
     assert [(retry.attempt, retry.code) for retry in retries] == [(2, code)]
-    assert [item for item in got if not isinstance(item, Retry | UsageChunk)] == HELLO
+    said = [item for item in got if item != FinishChunk("error", "abort")]
+    assert [item for item in said if not isinstance(item, Retry | UsageChunk)] == HELLO
 
 
 async def test_an_error_first_is_given_out_when_retries_are_used_up() -> None:

@@ -38,7 +38,7 @@ AGAIN = RetryPolicy(retries=2, base=0.001, max_delay=0.01)
 
 
 class ToyDecoder:
-    """`text`, `usage`, `finish`, `later` (held back until something else), `error CODE`, `overloaded`; all else is broken."""
+    """`text`, `usage`, `finish`, `failed`, `later` (held back until something else), `error CODE`, `overloaded`; all else is broken."""
 
     def __init__(self) -> None:
         self.held: list[Chunk] = []
@@ -57,6 +57,9 @@ class ToyDecoder:
             case "finish":
                 self.finished = True
                 return [FinishChunk("stop", rest)]
+            case "failed":
+                self.finished = True
+                return [FinishChunk("error", rest)]
             case "error":
                 return [ErrorChunk("provider", rest, "bad")]
             case "overloaded":
