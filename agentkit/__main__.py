@@ -30,10 +30,10 @@ FAILED: Final = 1
 Command = Callable[[argparse.Namespace], int]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status."""
+def main(arguments: Sequence[str] | None = None, *, prog: str = "python -m agentkit") -> int:
+    """Run a command and return its exit status. `prog`: how it was called, for its help."""
     parser = argparse.ArgumentParser(
-        prog="python -m agentkit",
+        prog=prog,
         description="Look at what providers send, and at what would be sent to them.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -45,4 +45,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for known
-    __getattr__, __dir__ = _lazy_face(__name__, _ROOMS)
+    __getattr__, __dir__ = _lazy_face(__name__, _ROOMS, extra="server")

@@ -2,6 +2,6 @@
 
 import sys
 
-from agentkit_server.cli import app
+from agentkit_server.command import main
 
-app(["serve", *sys.argv[1:]])
+main(["serve", *sys.argv[1:]])

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from agentkit.errors import ConfigurationError
 from agentkit_server.auth import AnyOf, Auth, NoAuth
 from agentkit_server.auth_keys import APIKeyFile, APIKeys, parse_keys
+from agentkit_server.settings import fault_of
 
 
 class AuthSettings(BaseSettings):
@@ -52,10 +53,8 @@ def auth_from_environment() -> Auth:
     """
     try:
         settings = AuthSettings()
-    except (ValidationError, SettingsError):
-        raise ConfigurationError(
-            "a variable AGENTKIT_API_KEYS… or AGENTKIT_JWT_… is not what it should be"
-        ) from None
+    except (ValidationError, SettingsError) as error:
+        raise ConfigurationError(fault_of(error)) from None
     ways: list[Auth] = []
     keys = settings.api_keys.get_secret_value()
     if keys.strip():

@@ -1,4 +1,4 @@
-"""The command `agentkit`: `agentkit serve`, and `chat` and `watch` of `terminal`.
+"""The command `agentkit`: `agentkit serve`, and `chat` and `watch` of `terminal`, `decode` and `encode` of the core.
 
 It puts agents together from its options, prints the address and serves. What it may not do is listen to others than this machine
 without authentication, unless told so. A command loads what it runs with when it runs: `--help` and the shell's next command do not wait.
@@ -18,6 +18,9 @@ from agentkit_server.terminal.command import chat_command, watch_command
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("chat")(chat_command)
 app.command("watch")(watch_command)
+
+FOREIGN = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""The options of `decode` and `encode` are the core's."""
 
 
 @app.callback()
@@ -173,6 +176,22 @@ def key(name: Annotated[str, typer.Argument(help="Whose key; it is what logs may
     typer.echo(f"key, for {name} only; it is kept nowhere:\n  {made}\nline, for the server:\n  {line}")
 
 
+@app.command("decode", context_settings=FOREIGN, add_help_option=False)
+def decode_command(context: typer.Context) -> None:
+    """Print what a recorded provider stream holds, as JSON."""
+    from agentkit.__main__ import main as look
+
+    raise typer.Exit(look(["decode", *context.args], prog="agentkit"))
+
+
+@app.command("encode", context_settings=FOREIGN, add_help_option=False)
+def encode_command(context: typer.Context) -> None:
+    """Print the request that would be sent for a thread, as JSON."""
+    from agentkit.__main__ import main as look
+
+    raise typer.Exit(look(["encode", *context.args], prog="agentkit"))
+
+
 def is_loopback(host: str) -> bool:
     """Tell whether only this machine can reach `host`."""
     if host == "localhost":
@@ -183,6 +202,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def main() -> None:
-    """Run the command."""
-    app()
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command with these arguments, by default the process's own."""
+    app(arguments)

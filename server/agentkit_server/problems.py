@@ -79,7 +79,11 @@ def response_of(error: Exception, scope: Scope) -> ProblemResponse:
     """Return the answer for an error, and log what is our own fault."""
     problem = problem_of(error)
     if problem.status >= 500 and not isinstance(error, ProblemError):
-        logger.error("%s %s failed", scope.get("method", ""), scope["path"], exc_info=error)
+        where = f"{scope.get('method', '')} {scope['path']}"
+        if isinstance(error, EngineError):  # its words say all; where it was noticed does not matter
+            logger.error("%s: %s", where, error)
+        else:
+            logger.error("%s failed", where, exc_info=error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

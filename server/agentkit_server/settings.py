@@ -14,6 +14,13 @@ from agentkit.errors import ConfigurationError
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?", re.ASCII)
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9a-fA-F:.]+\]?", re.ASCII)
 
+_LISTS = {
+    "AGENTKIT_ALLOWED_ORIGINS": '["https://app.example"]',
+    "AGENTKIT_ALLOWED_HOSTS": '["agents.example"]',
+    "AGENTKIT_RETRY_MS": "[1000, 5000]",
+    "AGENTKIT_JWT_ALGORITHMS": '["RS256"]',
+}
+
 
 class Settings(BaseSettings):
     """What an operator may set. All of it is optional."""
@@ -168,9 +175,16 @@ def settings_from_environment() -> Settings:
     """
     try:
         return Settings()
-    except ValidationError as error:
+    except (ValidationError, SettingsError) as error:
+        raise ConfigurationError(fault_of(error)) from None
+
+
+def fault_of(error: ValidationError | SettingsError) -> str:
+    """Return which variable is wrong, and what it should be; never what it is."""
+    if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
-        name = f"AGENTKIT_{first['loc'][0]}".upper()
-        raise ConfigurationError(f"{name}: {first['msg']}") from None
-    except SettingsError as error:
-        raise ConfigurationError(str(error)) from None
+        return f"AGENTKIT_{first['loc'][0]}".upper() + f": {first['msg']}"
+    named = re.search(r'field "(\w+)"', str(error))
+    name = f"AGENTKIT_{named[1]}".upper() if named else "a variable AGENTKIT_…"
+    example = _LISTS.get(name, '["…"]')
+    return f"{name}: expected a JSON list, such as {example}"

@@ -1,12 +1,16 @@
 """The command: which agents its options give, and what it refuses, in one line."""
 
+import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import agentkit_server
 from agentkit.errors import ConfigurationError
+from agentkit_server import command
 from agentkit_server.cli import app, is_loopback
 from agentkit_server.command_agents import agent_name, demo_agents
 
@@ -141,3 +145,70 @@ def test_an_engine_that_cannot_be_is_one_clear_line() -> None:
 
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "unknown engine 'carrier-pigeon'" in result.stderr
+
+
+def test_what_the_core_reads_can_be_asked_of_the_command_too(tmp_path: Path) -> None:
+    body = tmp_path / "body.sse"
+    body.write_text("data: [DONE]\n\n")
+
+    told = CliRunner().invoke(app, ["decode", "--dialect", "openai-chat", str(body)])
+    lost = CliRunner().invoke(app, ["encode", "--provider", "nobody", "--model", "m", str(tmp_path / "none")])
+
+    assert (told.exit_code, json.loads(told.stdout)["text"]) == (0, "")
+    assert (lost.exit_code, lost.stdout) == (1, "")
+
+
+def test_a_missing_package_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "agentkit_server.cli")
+
+    with pytest.raises(SystemExit) as end:
+        command.main(["serve"])
+
+    assert end.value.code == 1
+    assert capsys.readouterr().err == (
+        "agentkit: the command needs typer, of the extra server: pip install 'agentkit-live[server]'\n"
+    )
+
+
+def test_a_missing_package_of_a_name_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    monkeypatch.delitem(sys.modules, "agentkit_server.auth_jwt", raising=False)
+    monkeypatch.delitem(vars(agentkit_server), "JWTAuth", raising=False)
+
+    with pytest.raises(
+        ImportError, match=r"needs jwt, of the extra server: pip install 'agentkit-live\[server\]'"
+    ):
+        _ = agentkit_server.JWTAuth
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:8000/v1/agents/a", "localhost:8000", "host.example/v1/agents/a"]
+)
+def test_an_address_without_its_scheme_is_no_model(address: str) -> None:
+    told = CliRunner().invoke(app, ["chat", address, "hi"])
+
+    assert (told.exit_code, told.stderr) == (
+        1,
+        f"agentkit: '{address}' looks like an address: begin it with http:// or https://\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ALLOWED_ORIGINS", "https://a.example", 'expected a JSON list, such as ["https://app.example"]'),
+        ("JWT_ALGORITHMS", "RS256", 'expected a JSON list, such as ["RS256"]'),
+        ("BODY_SIZE", "big", "Input should be a valid integer, unable to parse string as an integer"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_it_should_be(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(f"AGENTKIT_{name}", value)
+
+    told = CliRunner().invoke(app, ["serve", "--port", "0", "--engine", "memory://"])
+
+    assert (told.exit_code, told.stderr) == (1, f"agentkit: AGENTKIT_{name}: {said}\n")

@@ -1,6 +1,7 @@
 """What the options of the commands in a terminal name: an agent here or on a server, and a transport."""
 
-from typing import Any, get_args
+import re
+from typing import Any, Final, get_args
 
 from agentkit.agent import Agent
 from agentkit.errors import ConfigurationError, quote
@@ -13,7 +14,7 @@ from agentkit_server.demo import (
     scripted_agent,
     tools_agent,
 )
-from agentkit_transports.clients import RemoteAgent, Transport, connect_agent
+from agentkit_transports.clients import ClientSettings, RemoteAgent, Transport, connect_agent
 
 DEMO = {
     "scripted": scripted_agent,
@@ -24,6 +25,11 @@ DEMO = {
     "approval": approval_agent,
 }
 """Agents without a key, by the name that stands in a model's place."""
+
+_ADDRESS: Final = re.compile(r"[^:/]+(:\d+)?/v1(/|$)|(localhost|[\d.]+):\d+/?$")
+"""An agent's or a server's address without its scheme; models have slashes and colons too."""
+_IMPATIENT: Final = ClientSettings(call_timeout=8.0)
+"""A person waits: who is not there in these seconds is said not to be there."""
 
 
 def asked_transport(name: str) -> Transport:
@@ -49,7 +55,9 @@ def asked_agent(
     if model.startswith(("http://", "https://", "ws://", "wss://")):
         if system or effort or budget is not None or base_url:
             raise ConfigurationError("an agent on a server has its own system prompt, reasoning and address")
-        return connect_agent(model, auth=token or None)
+        return connect_agent(model, auth=token or None, settings=_IMPATIENT)
+    if _ADDRESS.match(model):
+        raise ConfigurationError(f"{quote(model)} looks like an address: begin it with http:// or https://")
     if model in DEMO and not base_url:
         return DEMO[model]()
     reasoning: dict[str, Any] = {}

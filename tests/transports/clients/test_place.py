@@ -42,3 +42,10 @@ def test_an_address_of_something_else(url: str) -> None:
 
 def test_names_are_quoted() -> None:
     assert thread_url("http://h", "a b", "x/y") == "http://h/v1/agents/a%20b/threads/x%2Fy"
+
+
+def test_what_is_no_address_is_told_what_one_is() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"^'foo' names no thread: it should be http://HOST/v1/agents/"
+    ):
+        parse_feed("foo")

@@ -94,7 +94,11 @@ def parse_feed(url: str) -> Place:
         ConfigurationError: it names none, or holds a user, password or token.
     """
     base, _, query = url.partition("?")
-    scheme, _, rest = base.partition("://")
+    scheme, named, rest = base.partition("://")
+    if not named:
+        raise ConfigurationError(
+            f"{shown(base)} names no thread: it should be http://HOST/v1/agents/AGENT/threads/THREAD"
+        )
     is_socket = scheme in _HTTP
     root, match = _match(f"{_HTTP.get(scheme, scheme)}://{rest}", _THREAD)
     if match is None:
