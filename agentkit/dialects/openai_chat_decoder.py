@@ -26,6 +26,7 @@ from agentkit.dialects.openai_chat_calls import ToolCalls
 from agentkit.dialects.openai_chat_content import image_chunk, joined_text
 from agentkit.dialects.openai_chat_details import ReasoningDetails
 from agentkit.dialects.openai_chat_finish import finish_of
+from agentkit.dialects.openai_chat_thinking import add_thinking_blocks
 from agentkit.dialects.openai_chat_usage import read_usage
 from agentkit.dialects.think_tags import ThinkTags
 from agentkit.errors import WireError, quote
@@ -225,6 +226,8 @@ class ChatDecoder:
                 if heard or not joined_text(value):
                     continue
                 heard = True
+            if heard and name == "thinking_blocks" and isinstance(value, list):
+                value = [{**block, "thinking": ""} for block in value if isinstance(block, dict)]
             self._say(name, value, out)
 
     def _plain_reasoning(self, value: Any, out: list[Chunk]) -> None:
@@ -237,6 +240,9 @@ class ChatDecoder:
 
     def _reasoning_details(self, value: Any, out: list[Chunk]) -> None:
         self._details.add(value if isinstance(value, list) else [value], out)
+
+    def _thinking_blocks(self, value: Any, out: list[Chunk]) -> None:
+        add_thinking_blocks(value, self._blocks, out)
 
     def _content(self, value: Any, out: list[Chunk]) -> None:
         if type(value) is str:
@@ -365,6 +371,7 @@ _READERS: Final[dict[str, _Reader]] = {
     "thought": ChatDecoder._plain_reasoning,
     "reasoning_summary": ChatDecoder._summary,
     "reasoning_details": ChatDecoder._reasoning_details,
+    "thinking_blocks": ChatDecoder._thinking_blocks,
     "content": ChatDecoder._content,
     "refusal": ChatDecoder._refusal,
     "images": ChatDecoder._images,

@@ -30,6 +30,7 @@ from agentkit.dialects.openai_chat_decoder import NAME
 from agentkit.dialects.openai_chat_details import FORMAT as DETAILS_FORMAT
 from agentkit.dialects.openai_chat_parts import image_part, user_parts
 from agentkit.dialects.openai_chat_settings import settings
+from agentkit.dialects.openai_chat_thinking import thinking_block
 from agentkit.errors import ConfigurationError
 from agentkit.model import ModelRequest, Notice
 from agentkit.repair import repair
@@ -107,7 +108,7 @@ class _Conversation:
         carries = self._profile.replay_reasoning == "always" or (
             self._profile.replay_reasoning == "within_turn" and in_turn
         )
-        thinking, details = self._thinking(message, carries=carries)
+        thinking, details, signed = self._thinking(message, carries=carries)
         text = ""
         calls: list[JsonValue] = []
         for block in message.content:
@@ -122,7 +123,7 @@ class _Conversation:
                     self._left_out["foreign_block"] += 1
                 case ImageBlock():
                     self._left_out["assistant_media"] += 1
-        if not (text or calls or details or (carries and thinking)):
+        if not (text or calls or details or signed or (carries and thinking)):
             return []
         out: dict[str, Any] = {"role": "assistant", "content": valid_text(text) or (None if calls else "")}
         if carries and (thinking or self._profile.missing_reasoning):
@@ -130,22 +131,28 @@ class _Conversation:
             out["reasoning_content"] = valid_text(thinking) or missing
         if details:
             out["reasoning_details"] = details
+        if signed:
+            out["thinking_blocks"] = signed
         if calls:
             out["tool_calls"] = calls
         return [out]
 
-    def _thinking(self, message: Message, *, carries: bool) -> tuple[str, list[JsonValue]]:
-        """Return the message's own reasoning: its words, and its opaque details."""
+    def _thinking(self, message: Message, *, carries: bool) -> tuple[str, list[JsonValue], list[JsonValue]]:
+        """Return the message's own reasoning: its words, its opaque details, and its signed blocks."""
         words: list[str] = []
         details: list[JsonValue] = []
+        signed: list[JsonValue] = []
         for block in message.thinking:
             if block.origin == self._own:
                 if not block.summary:
                     words.append(block.thinking)
                 details += self._details(block, partial=message.status == "partial")
+                own = thinking_block(block)
+                if own is not None and not (self._profile.replay_reasoning == "never" and block.thinking):
+                    signed.append(own)
             elif block.signature or block.provider_state or (carries and block.thinking):
                 self._left_out["foreign_thinking"] += 1
-        return "".join(words), details
+        return "".join(words), details, signed
 
     def _details(self, block: ThinkingBlock, *, partial: bool) -> list[JsonValue]:
         """Return the block's own `reasoning_details`: all, or under `never` those that hold no words."""

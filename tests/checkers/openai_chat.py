@@ -16,7 +16,7 @@ MEMBERS = {
     "assistant": {"role", "content", "refusal", "name", "tool_calls"},
     "tool": {"role", "content", "tool_call_id"},
 }
-REASONING = {"reasoning_content", "reasoning_details"}
+REASONING = {"reasoning_content", "reasoning_details", "thinking_blocks"}
 """What some endpoints take beside, on assistant messages."""
 PARTS = {"text": "text", "image_url": "image_url", "file": "file", "input_audio": "input_audio"}
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
