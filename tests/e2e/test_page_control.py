@@ -79,3 +79,16 @@ def test_what_is_sent_while_a_run_goes_on_goes_into_it(tabs: Tabs, quick_url: st
 
     assert tab.inner_text(".question.steered") == "and be brief"
     assert tab.locator(".run").count() == 1
+
+
+def test_a_thread_that_is_deleted_while_it_is_open_begins_anew(tabs: Tabs, quick_url: str) -> None:
+    tab = ask(tabs, quick_url, "quick")
+    tab.wait_for_selector(DONE)
+    thread = tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('thread')")
+    tab.evaluate(f"fetch('v1/agents/quick/threads/{thread}', {{ method: 'DELETE' }})")
+    tab.wait_for_selector("#badge[data-state=ended]")
+    tab.fill("#input", "Hello again")
+    tab.press("#input", "Enter")
+    tab.wait_for_selector(f"{DONE} >> nth=1")
+
+    assert tab.get_attribute("#badge", "data-state") == "live"

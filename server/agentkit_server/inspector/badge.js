@@ -25,7 +25,6 @@ export class Badge {
 		parts.retry.addEventListener("click", retry);
 	}
 
-	/** Show a feed's state. */
 	show(state, session) {
 		const before = this.#state.name;
 		this.#state = state;

@@ -88,7 +88,6 @@ export function setText(node, text) {
 	if (node.textContent !== text) node.textContent = text;
 }
 
-/** Set or remove a boolean attribute. */
 export function flag(node, name, on) {
 	if (node.hasAttribute(name) !== Boolean(on)) node.toggleAttribute(name, Boolean(on));
 }

@@ -22,6 +22,7 @@ export class Session {
 	#seq = 0; // the newest number seen
 	#feed = null;
 	#listener;
+	#transport = "";
 	#asked = new Set(); // runs whose question was looked for
 
 	/** `listener` gets `changed()`, `caughtUp()`, `state()` and `live(time)` for each batch of live records. */
@@ -53,6 +54,7 @@ export class Session {
 
 	/** Follow the feed over a transport (`sse`, `websocket`); a second call changes it and goes on where the page is. */
 	open(transport) {
+		this.#transport = transport;
 		const after = this.#feed?.cursor ?? "earliest";
 		this.#feed?.close();
 		this.#feed = follow(addressOf(this.topic), {
@@ -79,6 +81,7 @@ export class Session {
 		const note = input.length > LONGEST_NOTE ? `${input.slice(0, LONGEST_NOTE)}…` : input;
 		const { run } = await startRun(this.topic, { input, metadata: { input: note } });
 		this.store.expect(run, input);
+		if (this.state.name === "ended") this.open(this.#transport); // a deleted thread begins anew
 		this.#listener.changed();
 		return run;
 	}

@@ -42,7 +42,6 @@ export class Sidebar {
 		this.#parts.threads.replaceChildren(...rows);
 	}
 
-	/** Forget the runs of a thread that is left. */
 	clearRuns() {
 		this.#runs.clear();
 		this.#parts.runs.replaceChildren();
