@@ -9,7 +9,7 @@ import anyio
 
 from agentkit.engine import Lease, Signal
 from agentkit.engines.redis_follower import Follower, Handler
-from agentkit.engines.redis_scripts import ACQUIRE, HOLDER, LOSE, RELEASE, RENEW
+from agentkit.engines.redis_scripts import ACQUIRE, DUE, FORGET, HOLDER, LOSE, NOTE, RELEASE, RENEW
 from agentkit.engines.redis_store import Store, new_token, pack
 from agentkit.engines.stored import dump_data, dump_run, end_of_lost, load_lost
 from agentkit.errors import AppendRejected, EngineError
@@ -107,9 +107,7 @@ class RedisLeases:
 
         In a cluster that is another slot: it is told before. Heartbeats put off the look at a topic, not that at an announced run.
         """
-        # This process's clock: a look too early or too late, by what clocks differ, finds the truth at the topic.
-        due = round(clock.time() * 1000) + self._ttl
-        await self._store.command("ZADD", self._index, due, json.dumps([*topic, *announced]))
+        await self._store.eval(NOTE, [self._index], [self._ttl, json.dumps([*topic, *announced])])
 
     async def sweep(self) -> None:
         """End the runs of dead owners.
@@ -118,16 +116,16 @@ class RedisLeases:
             EngineError: the server cannot be reached.
         """
         store = self._store
-        now = round(clock.time() * 1000)
-        for name in await store.command("ZRANGEBYSCORE", self._index, "-inf", now, "LIMIT", 0, 100):
+        now, *names = await store.eval(DUE, [self._index], [])
+        for name in names:
             owner, agent, thread, *announced = json.loads(name)
             topic = Topic(owner, agent, thread)
             owners = [("", run) for run in announced] or await self._owners(topic)
             alive = [ends for token, run in owners if (ends := await self.lose(topic, token, run))]
             if alive:
-                await store.command("ZADD", self._index, max(min(alive), now + self._ttl // 5), name)
+                await store.command("ZADD", self._index, max(min(alive), int(now) + self._ttl // 5), name)
             else:
-                await store.command("ZREM", self._index, name)
+                await store.eval(FORGET, [self._index], [name, now])
 
     async def _owners(self, topic: Topic) -> list[tuple[str, str]]:
         """Return who holds a thread, and who waits for it: tokens and runs."""

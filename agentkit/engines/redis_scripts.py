@@ -324,6 +324,33 @@ return {'ok'}
 """
 )
 
+NOTE: Final = (
+    _LIBRARY
+    + """
+-- KEYS index; ARGV milliseconds from now, name
+redis.call('ZADD', KEYS[1], string.format('%.0f', now() + tonumber(ARGV[1])), ARGV[2])
+return {'ok'}
+"""
+)
+
+DUE: Final = (
+    _LIBRARY
+    + """
+-- KEYS index. The server's time, and the names whose time has come: a few.
+local at = now()
+local out = {string.format('%.0f', at)}
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', at, 'LIMIT', 0, 100)) do out[#out + 1] = name end
+return out
+"""
+)
+
+FORGET: Final = """
+-- KEYS index; ARGV name, the time of the look. What was noted anew meanwhile stays.
+local due = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if due and tonumber(due) <= tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end
+return {'ok'}
+"""
+
 RUNS: Final = """
 -- KEYS runs order; ARGV the run that stands before ('' for none), how many at most (-1: all)
 local runs, order = unpack(KEYS)

@@ -149,14 +149,18 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application != APPLICATION_ID and (application or version or tables):
         raise EngineError("the engine's SQLite file belongs to another program")
-    if version > VERSION:
-        raise EngineError(
-            f"the engine's SQLite file has schema {version}, this version of agentkit knows {VERSION}"
-        )
+    _refuse_newer(version)
     if path.stat().st_size <= QUICK_CHECK_SIZE:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise EngineError("the engine's SQLite file failed: it is damaged; restore it from a copy")
+
+
+def _refuse_newer(version: int) -> None:
+    if version > VERSION:
+        raise EngineError(
+            f"the engine's SQLite file has schema {version}, this version of agentkit knows {VERSION}"
+        )
 
 
 def _use_wal(connection: sqlite3.Connection, busy_timeout: float) -> None:
@@ -179,6 +183,9 @@ def _use_wal(connection: sqlite3.Connection, busy_timeout: float) -> None:
 
 def _migrate(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    _refuse_newer(
+        version
+    )  # again, now that nobody else writes: another process may have brought it up meanwhile
     for statements in _MIGRATIONS[version:]:
         for statement in statements:
             connection.execute(statement)

@@ -1,5 +1,6 @@
 """The Redis engine when its server restarts, forgets, is full, is slow or turns into a replica: told, never doubled, never silent."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from agentkit.engines.redis_store import pack
 from agentkit.engines.retention import Retention
 from agentkit.envelope import draft_all
 from agentkit.errors import ConfigurationError, EngineError
+from agentkit.history import RunRecord
 from agentkit.log import EARLIEST, Cursor, Gap, Record, Topic
 from agentkit.testing.engine_stand import follow, said, until
 
@@ -204,3 +206,71 @@ async def test_a_first_try_that_comes_after_its_second_is_not_kept_again(engine:
 
     assert answers[0] == answers[1]
     assert await seqs(engine) == [1, 2]
+
+
+async def lose(engine: RedisEngine, topic: Topic = TOPIC) -> None:
+    """Leave a run behind as a process does that dies."""
+    assert await engine.leases.acquire(topic, "run_lost", wait=False)
+    await engine.threads.put_run(topic, RunRecord("run_lost", "running", 1.0))
+
+
+async def told(engine: RedisEngine, topic: Topic = TOPIC) -> None:
+    tail = await engine.log.tail(topic)
+    page = await engine.log.read(topic, EARLIEST, 10)
+    (end,) = page.records or await follow(tail, page.cursor, 1)
+    assert (end.type, end.run) == ("run.failed", "run_lost")
+
+
+async def test_a_run_is_told_lost_in_time_whatever_the_clock_of_its_host_said(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, other = RedisEngine(server.url, lease=0.4), RedisEngine(server.url, lease=0.4)
+    now = time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time", lambda: now + 3600.0)
+        await lose(owner)
+    await owner.aclose()
+
+    await told(other)
+    await other.aclose()
+
+
+async def test_a_lease_that_is_taken_while_a_sweep_looks_is_looked_after(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, other = RedisEngine(server.url, lease=0.4), RedisEngine(server.url, lease=0.4)
+    owner._store.on_use = lambda: None  # only the other one sweeps
+    before = await owner.leases.acquire(TOPIC, "run_before", wait=False)
+    assert before is not None
+    await owner.leases.release(before)
+    owners, looks = other.leases._owners, 0
+
+    async def slow(topic: Topic) -> list[tuple[str, str]]:
+        nonlocal looks
+        looks += 1
+        found = await owners(topic)
+        if looks == 1:
+            await lose(owner)
+            await owner.aclose()
+        return found
+
+    monkeypatch.setattr(other.leases, "_owners", slow)
+
+    await told(other)
+    assert looks > 1
+    await other.aclose()
+
+
+async def test_a_lost_run_whose_record_cannot_be_read_keeps_no_other_from_being_told(
+    server: RedisServer,
+) -> None:
+    owner, other = RedisEngine(server.url, lease=0.4), RedisEngine(server.url, lease=0.4)
+    second = TOPIC._replace(thread="other")
+    await lose(owner)
+    await lose(owner, second)
+    server.ask("HSET", owner._store.keys(TOPIC).runs, "run_lost", "{}")
+    await owner.aclose()
+
+    await told(other, second)
+    assert await other.leases.acquire(TOPIC, "run_next", wait=False)
+    await other.aclose()

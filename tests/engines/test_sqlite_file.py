@@ -172,6 +172,27 @@ def test_a_file_of_another_program_or_a_newer_schema_is_refused(tmp_path: Path) 
         SQLiteEngine(tmp_path / "log.db")
 
 
+@pytest.mark.pure
+def test_a_file_that_another_process_brings_further_while_we_open_it_keeps_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anyio.run(SQLiteEngine(tmp_path / "log.db").aclose)
+    use_wal = sqlite_schema._use_wal
+
+    def overtaken(connection: sqlite3.Connection, busy_timeout: float) -> None:
+        use_wal(connection, busy_timeout)
+        connection.execute(f"PRAGMA user_version={VERSION + 1}")
+
+    monkeypatch.setattr(sqlite_schema, "_use_wal", overtaken)
+    with pytest.raises(EngineError, match=f"schema {VERSION + 1}"):
+        SQLiteEngine(tmp_path / "log.db")
+    file = sqlite3.connect(tmp_path / "log.db")
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    file.close()
+
+    assert version == VERSION + 1
+
+
 async def test_a_file_of_an_older_schema_is_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
