@@ -4,7 +4,8 @@ A chat is a thread, a run is an assistant message of the run's id. A client that
 replays the message that is being made, or it asks `…/stop`. What a client sends back is not trusted (see `ui_messages`).
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +16,7 @@ from starlette.routing import Route
 from agentkit.approvals import approval_id
 from agentkit.content import Block, JsonValue, Message, ToolUseBlock
 from agentkit.history import RunRecord
-from agentkit.log import EARLIEST, NOW, Topic
+from agentkit.log import EARLIEST, NOW, Cursor, Record, Topic
 from agentkit.options import RunOptions
 from agentkit.repair import open_calls
 from agentkit_server import rewind
@@ -222,9 +223,20 @@ class _Chats:
             if calls and len(given) == len(calls):
                 message = _message_of(latest) or latest.run
                 order = RunOrder(
-                    list(given), metadata={rewind.CONTINUES: message}, options=self._options(records)
+                    list(given),
+                    metadata={rewind.CONTINUES: message},
+                    key=f"ai-sdk: results for {latest.run}",  # two tabs may answer in one moment
+                    options=self._options(records),
                 )
                 return await self._start(topic, order, self._view(request, message=message))
+        if (following := _gone_on(last, records)) is not None:
+            await topic_of(request, self._service, "read", topic.agent, topic.thread)
+            view = self._view(request, message=last.id)
+            return _headed(await run_feed(self._service, topic, following.run, view))
+        if latest is not None:
+            late = {one.approval for one in answers(last) if one.approval.startswith(f"{latest.run}.")}
+            if late:
+                return await self._catch_up(request, topic, latest, late)
         raise _invalid(last.field, "the last message must be the user's, or answer what the run waits for")
 
     async def _decide(
@@ -244,6 +256,40 @@ class _Chats:
             return Response(nothing_yet(record.run), media_type="text/event-stream", headers=dict(HEADERS))
         view = self._view(request, pauses=str(pauses + 1), again="1")
         return _headed(await run_feed(service, topic, record.run, view, before.cursor))
+
+    async def _catch_up(
+        self, request: Request, topic: Topic, record: RunRecord, late: Collection[str]
+    ) -> Response:
+        """Tell what has become of a run since it asked: another tab has decided before.
+
+        Raises:
+            ProblemError: 409, it did not go on. A stream that says nothing would have the client ask again, and again.
+        """
+        service = self._service
+        await topic_of(request, service, "read", topic.agent, topic.thread)
+        asked_at, pauses = await self._asked_at(topic, record.run, late)
+        if not 0 < pauses <= await self._pauses(topic, record.run):
+            raise ProblemError(Problem(409, "not_suspended", f"the run is {record.status}"))
+        options = {"pauses": str(pauses), "again": "1"}
+        if message := _message_of(record):
+            options["message"] = message
+        return _headed(await run_feed(service, topic, record.run, self._view(request, **options), asked_at))
+
+    async def _asked_at(self, topic: Topic, run: str, approvals: Collection[str]) -> tuple[Cursor, int]:
+        """Return where a run began to wait for one of some approvals, and how often it had by then; 0 where nothing tells it."""
+        cursor, pauses, is_asked = EARLIEST, 0, False
+        while True:
+            page = await self._service.engine.log.read(topic, cursor, PAGE)
+            for one in page.records:
+                if one.run == run and one.type == "tool_approval.requested":
+                    is_asked |= _approval_of(one) in approvals
+                elif one.run == run and one.type == "run.suspended":
+                    pauses += 1
+                    if is_asked:
+                        return Cursor(one.epoch, one.seq), pauses
+            if not page.records:
+                return cursor, 0
+            cursor = page.cursor
 
     async def _open_calls(self, topic: Topic, run: str) -> list[ToolUseBlock]:
         messages = await self._service.engine.threads.messages(topic)
@@ -269,6 +315,25 @@ class _Chats:
 def _message_of(record: RunRecord) -> str:
     message = record.metadata.get(rewind.CONTINUES)
     return message if isinstance(message, str) else ""
+
+
+def _gone_on(last: UIMessage, records: Sequence[RunRecord]) -> RunRecord | None:
+    """Return the run that goes on with a client's message already: another tab has given the results that this one brings."""
+    if len(records) < 2 or records[-1].metadata.get(rewind.CONTINUES) != last.id:
+        return None
+    before, latest = f"{records[-2].run}.", f"{records[-1].run}."
+    calls = [(str(part.get("toolCallId")), part.get("state")) for part in last.parts]
+    has_answered = any(
+        call.startswith(before) and state in ("output-available", "output-error") for call, state in calls
+    )
+    knows = any(call.startswith(latest) for call, _ in calls)
+    return records[-1] if has_answered and not knows else None
+
+
+def _approval_of(record: Record) -> JsonValue:
+    """Return the approval that a record asks for."""
+    data: JsonValue = json.loads(record.body).get("data")
+    return data.get("approval") if isinstance(data, dict) else None
 
 
 def _asked(record: RunRecord) -> set[str]:

@@ -329,6 +329,27 @@ async def test_a_chat_that_waits_for_a_person_is_replayed_up_to_there(chats: App
     assert second[-1]["type"] == "finish"
 
 
+async def test_who_decides_after_another_tab_learns_what_has_become_of_it(chats: Application) -> None:
+    asked = await send(chats, "payer", messages=[said("pay")])
+    again = await send(chats, "payer", message=decided(asked, True, False))
+    late = await send(chats, "payer", message=decided(asked, False, False))
+    done = await send(chats, "payer", message=decided(again, True))
+    later = await send(chats, "payer", message=decided(asked, False, False))
+    last = await send(chats, "payer", message=decided(again, False))
+
+    assert (late, later) == (again, again)
+    assert last == done
+
+
+async def test_who_decides_after_a_stop_is_refused(chats: Application) -> None:
+    asked = await send(chats, "payer", messages=[said("pay")])
+    async with client(chats) as http:
+        await http.post("/v1/ai-sdk/payer/c1/stop")
+        late = await http.post("/v1/ai-sdk/payer", json={"id": "c1", "message": decided(asked, True, True)})
+
+    assert (late.status_code, late.json()["detail"]) == (409, "the run is cancelled")
+
+
 async def test_a_chat_that_goes_on_without_an_answer_gives_up_what_waited(chats: Application) -> None:
     asked = await send(chats, "payer", messages=[said("pay")])
     await send(chats, "payer", message=said("never mind", "u2"))
@@ -369,10 +390,33 @@ async def test_the_pages_own_tools_are_answered_by_the_page(chats: Application) 
     part = {**call, "type": "dynamic-tool", "state": "output-available", "output": {"lat": 59.9}}
     message = {"id": asked[0]["messageId"], "role": "assistant", "parts": [part]}
     done = await send(chats, "guide", message=message)
+    again = await send(chats, "guide", message=message)  # as another tab does, whose page has answered too
 
+    assert again == done
     assert "providerExecuted" not in call
     assert done[0]["messageId"] == asked[0]["messageId"]
     assert text_of(done) == "There."
+
+
+async def test_two_tabs_that_answer_in_one_moment_get_the_same(chats: Application) -> None:
+    asked = await send(chats, "guide", messages=[said("where?")])
+    (call,) = [chunk for chunk in asked if chunk["type"] == "tool-input-available"]
+    part = {**call, "type": "dynamic-tool", "state": "output-available", "output": {"lat": 59.9}}
+    message = {"id": asked[0]["messageId"], "role": "assistant", "parts": [part]}
+    told: list[list[dict[str, Any]]] = []
+
+    async def tab() -> None:
+        told.append(await send(chats, "guide", message=message))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(tab)
+            group.start_soon(tab)
+    records = await chats.service.engine.threads.runs(chats.service.topic("guide", "c1"))
+
+    assert told[0] == told[1]
+    assert text_of(told[0]) == "There."
+    assert len(records) == 2
 
 
 async def test_a_page_that_is_opened_again_gets_what_was_said_and_resumes_the_rest(
