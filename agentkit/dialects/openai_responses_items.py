@@ -289,7 +289,8 @@ def _finish_call(item: Item, whole: dict[str, Any], out: list[Chunk]) -> None:
         )
     state, label = (state_text(rest), NAME) if rest else (None, "")
     out.append(ToolUseChunk(call_id, text_of(whole, "name"), arguments, item.index, "", "", state, label))
-    if whole.get("status") not in CUT:
+    status = whole.get("status")
+    if not (type(status) is str and status in CUT):
         item.runnable = True
         out.append(BlockEndChunk(item.index))
 

@@ -421,6 +421,13 @@ def test_a_call_that_a_limit_cut_is_not_whole() -> None:
     assert answer.finish == FinishChunk("length", "max_output_tokens")
 
 
+@pytest.mark.parametrize("status", [None, {}, [], 1, "completed"], ids=str)
+def test_any_other_status_of_a_call_cuts_nothing(status: object) -> None:
+    whole = done(0, "function_call", id="fc", call_id="c", name="f", arguments="{}", status=status)
+
+    assert blocks(whole, completed()) == [call("c", "f", "{}", id="fc")]
+
+
 def test_a_final_object_is_read_where_nothing_was_streamed_and_never_twice() -> None:
     reasoning = {"type": "reasoning", "id": "r2", "summary": [{"type": "summary_text", "text": "so"}]}
     output = [
