@@ -10,6 +10,7 @@ the log whatever `access_log` says, closing connections that wait for ever for t
 import asyncio
 import json
 import logging
+import re
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -43,6 +44,10 @@ MAX_AHEAD = 32
 """Requests that a connection may send before the answer to an earlier one. uvicorn keeps all that one read brings: ten thousand, 2 KiB each."""
 MAX_FRAGMENTS = 1024
 """Frames of one fragmented message: the size limit does not count empty ones."""
+
+
+_OFFER = re.compile(rb"\r\nupgrade[ \t]*:[ \t]*h2c[ \t]*(?=\r\n)", re.IGNORECASE)
+"""What Java's client says in its first request without TLS. The parser takes all that follows for another protocol's, the body too."""
 
 
 class ServerConfig(Config):
@@ -144,6 +149,10 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._is_settled and self.parser is None:
             self.parser = HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        if not self._awaited and b"h2c" in data:
+            end = data.find(b"\r\n\r\n")
+            head = data if end < 0 else data[: end + 2]
+            data = _OFFER.sub(b"", head, count=1) + data[len(head) :]
         super().data_received(data)
         if self.transport.is_closing():
             return

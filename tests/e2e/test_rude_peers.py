@@ -351,6 +351,22 @@ async def test_two_requests_in_one_packet_are_both_answered(server: Running) -> 
     assert answer.count(b"HTTP/1.1 200 OK") == 2
 
 
+@pytest.mark.parametrize("is_split", [False, True], ids=["whole", "in two"])
+async def test_an_offer_to_speak_http_2_is_passed_over(server: Running, *, is_split: bool) -> None:
+    body = '{"input":"x"}'
+    head = (
+        f"POST /v1/agents/quick/threads/offered-{is_split}/runs HTTP/1.1\r\nconnection: Upgrade, HTTP2-Settings\r\nhost: localhost\r\n"
+        f"http2-settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\nupgrade: h2c\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    with Raw(server.port) as peer:
+        peer.send(head if is_split else head + body)
+        if is_split:
+            peer.send(body)
+
+        assert peer.read_until(b"run_").startswith(b"HTTP/1.1 202 ")
+
+
 async def test_requests_far_ahead_of_their_answers_are_not_kept(server: Running) -> None:
     one = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with Raw(server.port) as peer:
