@@ -21,7 +21,7 @@ from agentkit.engines.sqlite_leases import (
     has_expired,
 )
 from agentkit.engines.sqlite_log import SQLiteLog
-from agentkit.engines.sqlite_schema import connect, engine_error, set_up
+from agentkit.engines.sqlite_schema import connect, engine_error, set_patience, set_up
 from agentkit.engines.sqlite_store import Store
 from agentkit.engines.sqlite_thread import SQLiteThread
 from agentkit.engines.sqlite_threads import SQLiteThreads
@@ -29,6 +29,10 @@ from agentkit.errors import EngineError
 
 HOUSEKEEPING = 60.0
 """Seconds between two looks for signals that nobody took and logs that nobody writes to."""
+WAL_SIZE = 16 * 1024 * 1024
+"""Bytes of the write-ahead log from which on we empty it: where somebody always reads, SQLite never comes to do so by itself."""
+WAL_PATIENCE = 0.1
+"""Seconds that emptying waits for readers: nobody writes meanwhile. The next sweep tries again."""
 
 
 class SQLiteEngine:
@@ -61,6 +65,7 @@ class SQLiteEngine:
         store = Store(set_up(self._path, busy_timeout=busy_timeout), retention or Retention())
         open_connection = partial(connect, self._path, busy_timeout=busy_timeout, full=full_sync)
         self._store = store
+        self._busy_timeout = busy_timeout
         self._sweep_every = lease / 5
         self._next_sweep = self._next_cleaning = 0.0
         self._follower = Follower(store, poll)
@@ -120,4 +125,18 @@ class SQLiteEngine:
                     drop_old_signals(connection)
                     self._store.trim_old(connection)
                 connection.execute("COMMIT")
+            self._empty_wal(connection)
         return max(self._next_sweep - clock.monotonic(), 0.0)
+
+    def _empty_wal(self, connection: sqlite3.Connection) -> None:
+        """Bring a write-ahead log that has grown large into the file."""
+        try:
+            size = os.stat(f"{self._path}-wal").st_size
+        except OSError:
+            return
+        if size > WAL_SIZE:
+            set_patience(connection, WAL_PATIENCE)
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                set_patience(connection, self._busy_timeout)

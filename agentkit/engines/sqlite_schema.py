@@ -114,6 +114,11 @@ def connect(path: Path, *, busy_timeout: float, full: bool) -> sqlite3.Connectio
     return connection
 
 
+def set_patience(connection: sqlite3.Connection, seconds: float) -> None:
+    """Set how long a connection waits for another's lock."""
+    connection.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}").fetchone()
+
+
 def set_up(path: Path, *, busy_timeout: float) -> str:
     """Make the file if there is none, bring its schema up to date, and return its secret, from which epochs are made.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentkit.engines import sqlite_schema
+from agentkit.engines import sqlite, sqlite_schema
 from agentkit.engines.retention import Retention
 from agentkit.engines.sqlite import SQLiteEngine
 from agentkit.engines.sqlite_schema import VERSION
@@ -112,6 +112,30 @@ async def test_a_file_that_may_only_be_read_is_told_and_read(tmp_path: Path) -> 
 
     assert kept == [1]
     assert [record.seq for record in await say(engine, "on")] == [2]
+    await engine.aclose()
+
+
+async def test_a_write_ahead_log_that_readers_made_grow_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "WAL_SIZE", 300_000)
+    engine = SQLiteEngine(tmp_path / "log.db", lease=0.2)
+    wal = tmp_path / "log.db-wal"
+    await say(engine, "first")
+    reader = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM topics").fetchone()
+    while wal.stat().st_size < 600_000:
+        await say(engine, "x" * 50_000)
+    (during,) = await say(engine, "while somebody reads")
+    reader.execute("COMMIT")
+    reader.close()
+
+    await until(lambda: wal.stat().st_size < 300_000, "the write-ahead log stayed as it was")
+    (after,) = await say(engine, "on")
+    assert await seqs(engine) == list(range(1, after.seq + 1))
+    assert after.seq == during.seq + 1
+    assert engine._writer._connection.execute("PRAGMA busy_timeout").fetchone() == (5000,)
     await engine.aclose()
 
 
