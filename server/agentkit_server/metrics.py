@@ -18,6 +18,7 @@ from starlette.responses import Response
 from agentkit.errors import AgentKitError
 from agentkit.observe import CallSight, Observer, RunSight, StepSight
 from agentkit_server.measured import BOUNDS, Timings
+from agentkit_server.origin import is_rebound
 from agentkit_server.service import Service
 from agentkit_transports.asgi import Receive, Scope, Send
 from agentkit_transports.hub import HubStats
@@ -221,8 +222,10 @@ class MetricsApp:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["path"] == "/metrics" and scope["method"] in ("GET", "HEAD"):
+        """Answer one request; none that a page sends whose name was pointed at this machine."""
+        if [name for name, _ in scope["headers"]].count(b"host") > 1 or is_rebound(scope):
+            response = Response("this listener has another name\n", 421, media_type="text/plain")
+        elif scope["path"] == "/metrics" and scope["method"] in ("GET", "HEAD"):
             response = Response(self._metrics.text(), headers={"Content-Type": MEDIA_TYPE})
         else:
             response = Response("metrics are at /metrics\n", 404, media_type="text/plain")

@@ -55,17 +55,24 @@ def check_host(scope: Scope, settings: Settings, *, is_open: bool) -> None:
     Raises:
         ProblemError: 421; 400 for two hosts.
     """
-    host = _one(scope, b"host")
-    parts = _parts(f"//{host}") if _is_plain(host) else None
-    name = (parts.hostname or "").rstrip(".") if parts is not None else "?"
     if settings.allowed_hosts:
-        if any(_names(pattern, name) for pattern in settings.allowed_hosts):
+        if any(_names(pattern, _name_of(_one(scope, b"host"))) for pattern in settings.allowed_hosts):
             return
-    elif not host or not is_open or not is_local(str((scope.get("server") or ("",))[0])) or is_local(name):
+    elif not is_open or not is_rebound(scope):
         return
     raise ProblemError(
         Problem(421, "unknown_host", "this server has another name (AGENTKIT_ALLOWED_HOSTS)", field="host")
     )
+
+
+def is_rebound(scope: Scope) -> bool:
+    """Tell whether a request came to an address of this machine for itself, and by another name: as of a page whose name was pointed there.
+
+    Raises:
+        ProblemError: 400 for two hosts.
+    """
+    host = _one(scope, b"host")
+    return bool(host) and is_local(str((scope.get("server") or ("",))[0])) and not is_local(_name_of(host))
 
 
 def check_origin(scope: Scope, settings: Settings) -> None:
@@ -179,6 +186,12 @@ def _is_own(origin: str, scope: Scope) -> bool:
     if scope.get("scheme") in ("https", "wss") and parts.scheme == "http":
         return False
     return parts.netloc.lower() == _one(scope, b"host").lower()
+
+
+def _name_of(host: str) -> str:
+    """Return the name in a Host, "?" where it is none."""
+    parts = _parts(f"//{host}") if _is_plain(host) else None
+    return (parts.hostname or "").rstrip(".") if parts is not None else "?"
 
 
 def _is_plain(host: str) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import anyio
+import httpx2
 import pytest
 from asgi import client, get
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +16,7 @@ from agentkit.log import Draft, Record, Topic
 from agentkit.testing import Call, Fail, Say, ScriptedModel, Think
 from agentkit_server import Application, Settings, create_app
 from agentkit_server.measured import BOUNDS, MeasuredEngine, Timing
+from agentkit_server.metrics import MetricsApp
 
 pytestmark = pytest.mark.anyio
 
@@ -218,3 +220,26 @@ async def test_a_run_costs_metrics_the_same_however_many_deltas_it_has(app: Appl
 
     # The same series with the same labels: no series of its own for a delta, a thread or a run.
     assert {name for name, _ in counted[0]} == {name for name, _ in counted[1]}
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "status"),
+    [
+        ("http://127.0.0.1:9090", "127.0.0.1:9090", 200),
+        ("http://127.0.0.1:9090", "localhost", 200),
+        ("http://127.0.0.1:9090", "evil.example:9090", 421),
+        ("http://127.0.0.1:9090", "127.0.0.1@evil.example", 421),
+        ("http://10.0.0.5:9090", "metrics:9090", 200),
+    ],
+)
+async def test_the_own_listener_tells_nothing_to_a_page_whose_name_was_pointed_at_it(
+    url: str, host: str, status: int
+) -> None:
+    app = create_app([])
+    transport = httpx2.ASGITransport(app=MetricsApp(app.metrics))
+    async with httpx2.AsyncClient(transport=transport, base_url=url) as http:
+        answer = await http.get("/metrics", headers={"host": host})
+
+    assert answer.status_code == status
+    assert ("agentkit_runs_going" in answer.text) == (status == 200)
+    await app.aclose()
