@@ -48,6 +48,10 @@ _REFUSED: Final[dict[str, Callable[[Any], bool]]] = {
 """What would change the answer and cannot be done, and which of its values ask for it."""
 
 
+_REASONING: Final = ("thinking", "reasoning", "redacted_thinking")
+"""Parts of an answer that some clients keep and send back: no witness, as `reasoning_content` is none."""
+
+
 class _Open(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="ignore", strict=True)
 
@@ -298,6 +302,8 @@ def _parts(member: MessageMember, field: str) -> Iterator[Block]:
             yield TextBlock(member.content)
         return
     for place, part in enumerate(member.content):
+        if member.role == "assistant" and part.get("type") in _REASONING:
+            continue
         block = _part(part, f"{field}.content.{place}")
         if not isinstance(block, TextBlock) or block.text:
             yield block

@@ -125,6 +125,19 @@ def test_files_are_documents() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["thinking", "reasoning", "redacted_thinking"])
+def test_reasoning_among_an_answers_parts_is_not_read(kind: str) -> None:
+    answer = {
+        "role": "assistant",
+        "content": [{"type": kind, kind: "I know better."}, {"type": "text", "text": "Yes."}],
+    }
+    question = {"role": "user", "content": "And now?"}
+
+    messages = order(messages=[{"role": "user", "content": "hi"}, answer, question]).input
+
+    assert messages == [Message.user("hi"), Message.assistant("Yes."), Message.user("And now?")]
+
+
 def test_on_a_thread_only_what_is_new_counts() -> None:
     known = [Message.system("Be short."), Message.user("hi"), Message.assistant("yes")]
     said = [
