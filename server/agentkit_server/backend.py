@@ -64,7 +64,7 @@ class SocketBackend:
         """Say whom `hello{auth}` names. Once it is known whose socket it is, it stays that one's: so do its subscriptions.
 
         Raises:
-            ProblemError: 401; 403, it is somebody else.
+            ProblemError: 401; 403, it is somebody else; 409, it may see another part of the reasoning than what is subscribed was opened for.
         """
         named = await identify_token(auth, self._service)
         before = None if identity is None else _ours(identity)
@@ -72,6 +72,8 @@ class SocketBackend:
             return named  # nobody was asked who it is; a ticket may still narrow what it may do
         if before is not None and (named.key, named.grant) != (before.key, before.grant):
             raise ProblemError(Problem(403, "forbidden", "this socket is somebody else's"))
+        if before is not None and exposure_of(named, self._service) != exposure_of(before, self._service):
+            raise ProblemError(Problem(409, "exposure_changed", "open a socket with this token"))
         return named
 
     def enter(self, identity: Anybody | None) -> Stay:

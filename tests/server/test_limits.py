@@ -462,3 +462,21 @@ def test_a_rate_gives_back_with_time_and_no_more_than_at_once() -> None:
         counts.append(taken())
 
     assert counts == [3, 0, 1, 2, 3]
+
+
+async def test_a_token_that_shows_less_keeps_no_socket_that_was_opened_for_more() -> None:
+    less = Identity("ann", "one", exposure="summary")
+    app = make_guarded(ByName(PEOPLE | {"less": less}))
+    async with Socket(app, by("ann")) as socket:
+        socket.say(op="sub", rid="1", topic=TOPIC)
+        await socket.get("ok")
+        socket.say(op="hello", auth="ann")
+        await socket.get("welcome")
+        socket.say(op="hello", auth="less")
+        code = await socket.closed()
+    async with Socket(app, by("less")) as socket:
+        socket.say(op="sub", rid="1", topic=TOPIC)
+        again = await socket.get("ok")
+
+    assert (code, again["exposure"]) == (4004, "summary")
+    await app.aclose()

@@ -56,6 +56,7 @@ _FAREWELL_TIMEOUT: Final = 1.0
 _REFUSALS: Final = {
     401: Close(CloseCode.BAD_TOKEN, "bad token"),
     403: Close(CloseCode.FORBIDDEN, "this token is not for this socket"),
+    409: Close(CloseCode.TOKEN_EXPIRED, "come back with this token"),
     429: Close(CloseCode.CONNECTION_LIMIT, "too many sockets"),
     503: Close(CloseCode.ENGINE_UNAVAILABLE, "tokens cannot be checked now"),
 }
