@@ -78,7 +78,7 @@ def looks_like_error(payload: dict[str, Any]) -> bool:
 def base_failed(payload: dict[str, Any]) -> bool:
     """Tell whether a payload of MiniMax says in its `base_resp` that it failed: it stands beside choices too."""
     base = payload.get("base_resp")
-    return isinstance(base, dict) and bool(base.get("status_code"))
+    return isinstance(base, dict) and base.get("status_code") not in (None, 0, "", "0")
 
 
 _KINDS: Final[tuple[tuple[str, bool, tuple[str, ...]], ...]] = (

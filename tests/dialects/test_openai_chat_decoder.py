@@ -369,6 +369,10 @@ def test_an_error_is_read_in_every_form(
 
 @pytest.mark.parametrize("nothing", [None, {}, "", False, {"code": 0, "message": ""}], ids=str)
 def test_an_empty_error_is_none(nothing: object) -> None:
+    for code in (None, 0, "0", ""):
+        assert read(chunk({}, "stop", base_resp={"status_code": code, "status_msg": "ok"})) == [
+            FinishChunk("stop", "stop")
+        ]
     assert read(chunk({"content": "a"}, "stop", error=nothing)) == [
         TextChunk("a", 0),
         FinishChunk("stop", "stop"),
