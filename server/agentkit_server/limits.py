@@ -19,7 +19,6 @@ import anyio
 
 from agentkit.background import spawn
 from agentkit.engine import Engine
-from agentkit.errors import EngineError
 from agentkit.log import Topic
 from agentkit_server.identity import Identity
 from agentkit_server.settings import Settings
@@ -237,8 +236,11 @@ class Stays:
             try:
                 if not await self._is_open(session):
                     self.end_session(session)
-            except EngineError as error:  # nothing comes from there meanwhile
-                logger.warning("a session could not be looked up: %s", error)
+            except (
+                Exception
+            ):  # an engine that is not there: nothing comes from it meanwhile, and rights are still looked at
+                logger.exception("sessions could not be looked up")
+                return
 
     async def _check(self, stay: Stay) -> None:
         """End a stream whose time is over (clocks may have been set), or whose owner may not see what it watches."""

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
 from asgi import client, get
 from server.people import PEOPLE, THREAD, TOPIC, ByName, Clock, Socket, by, make_guarded
@@ -400,6 +401,26 @@ async def test_what_a_session_has_opened_ends_when_it_is_closed_here_or_elsewher
     assert [await try_feed(here, unused), await try_feed(elsewhere, used, **PLACE)] == [401, 401]
     await here.aclose()
     await elsewhere.aclose()
+
+
+async def test_rights_are_looked_at_where_sessions_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    auth = ByName()
+    app = make_guarded(auth, recheck=0.05)
+    cookie = (await sign_in(app))[1].partition(";")[0]
+    asked = anyio.Event()
+
+    async def broken(session: str) -> bool:
+        asked.set()
+        raise RuntimeError("the engine is not there")
+
+    async with get(app, f"{THREAD}/events", {"cookie": cookie}) as feed:
+        await feed.until("stream.hello")
+        monkeypatch.setattr(app.service.stays, "_is_open", broken)
+        with anyio.fail_after(20):
+            await asked.wait()
+        auth.struck.add("ann")
+        await feed.until("stream.closing")
+    await app.aclose()
 
 
 async def test_a_cookie_alone_starts_nothing_and_opens_no_socket(app: Application) -> None:
