@@ -236,9 +236,7 @@ class Stays:
             try:
                 if not await self._is_open(session):
                     self.end_session(session)
-            except (
-                Exception
-            ):  # an engine that is not there: nothing comes from it meanwhile, and rights are still looked at
+            except Exception:  # of any engine; rights are looked at all the same
                 logger.exception("sessions could not be looked up")
                 return
 
