@@ -94,6 +94,7 @@ class GeminiDecoder:
         "_data",
         "_failed",
         "_finish",
+        "_ids",
         "_last",
         "_response",
         "_stream",
@@ -104,6 +105,7 @@ class GeminiDecoder:
         self._blocks = Blocks()
         self._stream: _Streamed | None = None  # the call whose arguments are coming
         self._calls = 0
+        self._ids: dict[str, tuple[str, str]] = {}  # of calls: name and arguments
         self._finish = ""
         self._failed = False
         self._usage: dict[str, Any] = {}  # the last counts, as they came
@@ -270,6 +272,10 @@ class GeminiDecoder:
                 return  # the end of a call that has ended already
             self._cut(out)
             call_id = _text(call, "id")
+            args = call.get("args")
+            whole = "{}" if args is None else json_text(args)
+            if call_id and self._ids.setdefault(call_id, (name, whole)) != (name, whole):
+                call_id = ""  # two calls cannot share an id: results would be told apart by nothing
             index = self._start(out)
             if not call_id:
                 call_id = made_id(MADE_UP, self._response or self._data, self._calls)
@@ -278,8 +284,7 @@ class GeminiDecoder:
             chunk = ToolUseChunk(call_id, name, "", index, valid_text(signature), label)
             out.append(chunk)
             if not goes_on and type(pieces) is not list:
-                args = call.get("args")
-                chunk.input = "{}" if args is None else json_text(args)
+                chunk.input = whole
                 out.append(BlockEndChunk(index))
                 return
             self._stream = _Streamed(index)

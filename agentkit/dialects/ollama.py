@@ -48,12 +48,13 @@ _THINKING: Final = ("thinking", "reasoning_content", "reasoning")
 class OllamaDecoder:
     """Fold the lines of one answer into chunks."""
 
-    __slots__ = ("_blocks", "_calls", "_done", "_failed", "_last", "_tags")
+    __slots__ = ("_blocks", "_calls", "_done", "_failed", "_ids", "_last", "_tags")
 
     def __init__(self, *, think_tags: bool) -> None:
         self._blocks = Blocks()
         self._tags = ThinkTags() if think_tags else None
         self._calls = 0
+        self._ids: dict[str, tuple[str, str]] = {}  # of calls: name and arguments
         self._done = False
         self._failed = False
         self._last = 0  # lines that came
@@ -118,9 +119,13 @@ class OllamaDecoder:
             if type(function) is not dict or type(name := function.get("name")) is not str:
                 raise WireError(f"{NAME} call names no function: {quote(call)}")
             call_id = call.get("id")
-            if type(call_id) is not str or not call_id:
-                call_id = made_id("call_", data, self._calls)
             arguments = ollama_request.arguments_text(function.get("arguments"))
+            if (
+                type(call_id) is not str
+                or not call_id
+                or self._ids.setdefault(call_id, (name, arguments)) != (name, arguments)
+            ):  # two calls cannot share an id: results would be told apart by nothing
+                call_id = made_id("call_", data, self._calls)
             index = self._blocks.new()
             self._calls += 1
             out += [

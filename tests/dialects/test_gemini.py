@@ -179,6 +179,15 @@ def test_a_call_is_not_lost_beside_a_text(text: str) -> None:
     assert quick == decode(parts({"text": "So: "}), parts(part))[:-1]
 
 
+def test_an_id_is_one_calls_only() -> None:
+    first, second = ({"functionCall": {"id": "c", "name": "f", "args": {"n": n}}} for n in (1, 2))
+
+    ids = [call.id for call in calls(parts(first, second, first))]
+
+    assert ids[0] == ids[2] == "c"
+    assert ids[1] not in ("c", "")
+
+
 def test_a_part_of_the_providers_own_is_not_lost_beside_an_empty_text() -> None:
     part = {"text": "", "executableCode": {"code": "1"}, "thoughtSignature": "s"}
 

@@ -117,6 +117,15 @@ def test_calls_without_ids_get_distinct_ones_that_stay() -> None:
     assert ids == [chunk.id for chunk in decode(*lines) if isinstance(chunk, ToolUseChunk)]
 
 
+def test_an_id_is_one_calls_only() -> None:
+    first, second = ({"id": "c", "function": {"name": "f", "arguments": {"n": n}}} for n in (1, 2))
+
+    ids = [c.id for c in decode(line(tool_calls=[first, second, first])) if isinstance(c, ToolUseChunk)]
+
+    assert ids[0] == ids[2] == "c"
+    assert ids[1] not in ("c", "")
+
+
 def test_thinking_between_texts_is_a_block_of_its_own() -> None:
     chunks = decode(line(content="a"), line(thinking="b", content="c"), done())
 
