@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from agentkit.agent import Agent
 from agentkit.content import JsonValue
 from agentkit.engine import Engine
-from agentkit.errors import ConfigurationError
+from agentkit.errors import ConfigurationError, quote
 from agentkit.observe import Observer
 from agentkit.redaction import Redact
 
@@ -56,13 +56,19 @@ class AgentDirectory:
             default: the name of the one that clients should begin with; "" for the first that is available.
 
         Raises:
-            ConfigurationError: two agents of one name.
+            ConfigurationError: two agents of one name, or what is no collection of agents.
         """
+        asked: object = agents  # no type checker may have looked
+        given: list[Agent] = list(asked) if isinstance(asked, Iterable) else []
+        if not isinstance(asked, Iterable) or not all(isinstance(agent, Agent) for agent in given):
+            raise ConfigurationError(
+                f"expected a list of agents, as in create_app([agent]), got {quote(asked)}"
+            )
         self._entries: dict[str, Entry] = {}
         self._bind: Callable[[Agent], Agent] = lambda agent: agent
         self._looks: list[Callable[[], bool]] = []
         self.default = default
-        for agent in agents:
+        for agent in given:
             if agent.name in self._entries:
                 raise ConfigurationError(f"two agents are named {agent.name!r}")
             self.offer(agent)

@@ -1,5 +1,7 @@
 """Agents that are there, that are announced, and that come later."""
 
+from typing import Any
+
 import pytest
 
 from agentkit.agent import Agent
@@ -63,6 +65,16 @@ def test_agents_live_on_the_engine_whenever_they_come() -> None:
     directory.offer(agent("two"))
 
     assert [entry.agent.engine for entry in directory if entry.agent is not None] == [engine, engine]
+
+
+@pytest.mark.parametrize(
+    "given", [agent("one"), "one", [agent], [None]], ids=["agent", "text", "function", "none"]
+)
+def test_what_is_no_list_of_agents_is_refused(given: Any) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"expected a list of agents, as in create_app\(\[agent\]\), got "
+    ):
+        AgentDirectory(given)
 
 
 def test_two_agents_of_one_name_are_refused() -> None:
