@@ -179,7 +179,6 @@ class ResponsesDecoder:
     def _arguments_done(self, event: dict[str, Any]) -> list[Chunk]:
         item = self._items.find(event, "function_call")
         text = arguments_of(event)
-        item.settled = True
         if item.streamed or item.done or not text:
             return []
         item.streamed = True
@@ -258,7 +257,6 @@ class ResponsesDecoder:
             reason = text_of(details, "reason") if type(details) is dict else ""
             finish = INCOMPLETE.get(reason, "other") if reason else "length"
             return [*out, FinishChunk(finish, reason or status)]
-        out += self._items.settle()
         calls = any(item.runnable for item in self._items.all)
         return [*out, FinishChunk("tool_calls" if calls else "stop", valid_text(status))]
 

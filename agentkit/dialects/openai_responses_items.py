@@ -56,8 +56,6 @@ class Item:
     joiner: SurrogateJoiner = field(default_factory=SurrogateJoiner)
     streamed: bool = False
     """A call whose arguments were given out already."""
-    settled: bool = False
-    """A call whose arguments were said to be whole."""
     call_id: str = ""
     runnable: bool = False
     """A call that came whole."""
@@ -219,19 +217,6 @@ class Items:
             elif kind == "reasoning" and whole.get("encrypted_content") and not known.sealed:
                 known.sealed = True
                 out.append(ThinkingChunk("", "", "", state_text(whole), NAME, known.index))
-        return out
-
-    def settle(self) -> list[Chunk]:
-        """End the calls that have all but their end: the response is complete, and some servers say it of the response only."""
-        out: list[Chunk] = []
-        for item in self.all:
-            if item.kind == "function_call" and not item.done and (item.streamed or item.settled):
-                release(item, out)
-                if not item.call_id:
-                    item.call_id = item.id or made_id("call_", str(len(self.all)), item.index)
-                    out.append(ToolUseChunk(item.call_id, index=item.index))
-                item.done = item.runnable = True
-                out.append(BlockEndChunk(item.index))
         return out
 
     def _finish_message(self, item: Item, whole: dict[str, Any], out: list[Chunk]) -> None:

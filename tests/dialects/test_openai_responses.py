@@ -274,12 +274,16 @@ ARGUMENTS = [
     ),
     pytest.param([done(0, "function_call", call_id="c", arguments="{}")], id="only in the item"),
     pytest.param(
-        [at(0, event("function_call_arguments.done", arguments={}))], id="as an object, no end of the item"
+        [at(0, event("function_call_arguments.done", arguments={})), done(0, "function_call", call_id="c")],
+        id="as an object",
     ),
     pytest.param([done(0, "function_call", call_id="c", arguments={})], id="as an object in the item"),
     pytest.param(
-        [event("function_call_arguments.delta", call_id="c", delta="{}")],
-        id="by the call's id, no end of the item",
+        [
+            event("function_call_arguments.delta", call_id="c", delta="{}"),
+            done(0, "function_call", call_id="c"),
+        ],
+        id="by the call's id",
     ),
     pytest.param(
         [completed({"type": "function_call", "call_id": "c", "arguments": "{}"})], id="only at the end"
@@ -316,20 +320,17 @@ def test_calls_are_told_apart_by_their_own_ids_alone() -> None:
         *(added(None, "function_call", call_id=name, name="f") for name in names), *deltas, completed()
     )
 
-    assert answer == [call(name, "f", f'{{"n":"{name}"}}') for name in names]
+    assert answer == [call(name, "f", f'{{"n":"{name}"}}', complete=False) for name in names]
 
 
-def test_a_complete_response_ends_its_calls_and_an_incomplete_one_does_not() -> None:
+@pytest.mark.parametrize("end", ["completed", "incomplete"])
+def test_the_end_of_the_response_is_no_end_of_a_call_that_it_does_not_list(end: str) -> None:
     begun = added(0, "function_call", call_id="c", name="f", arguments="")
-    delta = at(0, event("function_call_arguments.delta", delta="{}"))
-    cut = event("incomplete", response={"status": "incomplete"})
+    told = at(0, event("function_call_arguments.done", arguments="{}"))
 
-    whole = respond(begun, delta, completed())
-
-    assert whole.blocks() == [call("c", "f", "{}")]
-    assert whole.finish == FinishChunk("tool_calls", "completed")
-    assert blocks(begun, delta, cut) == [call("c", "f", "{}", complete=False)]
-    assert blocks(begun, completed()) == [call("c", "f", "", complete=False)]
+    assert blocks(begun, told, event(end, response={"status": end, "output": []})) == [
+        call("c", "f", "{}", complete=False)
+    ]
 
 
 def test_items_keep_the_order_of_their_indexes() -> None:
