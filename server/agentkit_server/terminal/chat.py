@@ -20,7 +20,7 @@ from agentkit.events import TERMINAL_TYPES, Event, ToolApprovalRequested
 from agentkit.log import Topic
 from agentkit.thread_run import AgentRun
 from agentkit_server.terminal.stream import flushed
-from agentkit_server.terminal.view import PlainView, TerminalView, View, clean
+from agentkit_server.terminal.view import PlainView, TerminalView, View, told
 from agentkit_transports.clients import RemoteAgent, RemoteRun
 
 OK: Final = 0
@@ -105,7 +105,7 @@ async def _answer(agent: Agent | RemoteAgent, thread: str, said: str, view: View
     except AgentKitError as error:
         if not has_ended:
             view.close()
-            flushed(sys.stderr)(f"agentkit: {clean(str(error))}\n")
+            flushed(sys.stderr)(told(error))
         return FAILED
     finally:
         view.close()

@@ -16,6 +16,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from agentkit.errors import AccessError, AgentKitError
+
 LINES: Final = 8
 """Lines of reasoning that are seen while it comes."""
 PERIOD: Final = 0.08
@@ -42,6 +44,12 @@ class View(Protocol):
 def clean(text: object) -> str:
     """Return foreign text without what a terminal would obey: control characters, and marks that turn the direction of writing."""
     return _CONTROL.sub("", text) if isinstance(text, str) else ""
+
+
+def told(error: AgentKitError) -> str:
+    """Return the line by which a person is told an error, with what to do where the server asked who they are."""
+    hint = "; set AGENTKIT_TOKEN" if isinstance(error, AccessError) and error.status == 401 else ""
+    return f"agentkit: {clean(str(error))}{hint}\n"
 
 
 class PlainView:

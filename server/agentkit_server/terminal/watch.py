@@ -15,7 +15,7 @@ from rich.console import Console
 from agentkit.content import JsonValue
 from agentkit.errors import AgentKitError
 from agentkit_server.terminal.stream import flushed
-from agentkit_server.terminal.view import PlainView, TerminalView, View, clean
+from agentkit_server.terminal.view import PlainView, TerminalView, View, told
 from agentkit_transports.clients import Envelope, Feed, Gap
 
 OK: Final = 0
@@ -82,7 +82,7 @@ async def _show(feed: Feed, view: View, *, is_json: bool) -> int:
         return OK  # who leaves has seen what there was to see
     except AgentKitError as error:
         view.close()
-        complain(f"agentkit: {clean(str(error))}\n")
+        complain(told(error))
         return FAILED
     return OK
 

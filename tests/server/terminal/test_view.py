@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentkit_server.terminal.view import PlainView, TerminalView, clean
+from agentkit.errors import AccessError, AgentKitError
+from agentkit_server.terminal.view import PlainView, TerminalView, clean, told
 
 pytestmark = pytest.mark.pure
 
@@ -181,3 +182,16 @@ def test_a_failure_in_a_pipe_is_told_beside_it() -> None:
         "Yes, \n",
         "agentkit: too busy\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (AccessError("who are you?", status=401), "agentkit: who are you?; set AGENTKIT_TOKEN\n"),
+        (AccessError("not yours", status=403), "agentkit: not yours\n"),
+        (AgentKitError("no\x1b[2J"), "agentkit: no[2J\n"),
+    ],
+    ids=["unknown", "forbidden", "escapes"],
+)
+def test_an_error_is_one_line_with_what_to_do(error: AgentKitError, said: str) -> None:
+    assert told(error) == said
