@@ -84,7 +84,7 @@ test-full: install peers npm
 		echo 'make test-full: no test is marked full, nothing to run'; }
 
 check: lint
-	@$(BIN)/pytest -m pure $(ARGS)
+	@$(BIN)/pytest -m pure $(PARALLEL) $(ARGS)
 
 lint: install peers
 	$(BIN)/ruff check .

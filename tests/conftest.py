@@ -56,6 +56,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run only what is marked `full`")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m pure`, or `--full`, leave out the files that have no such test: to import all of them takes longer than the pure tests."""
+    wanted = "full" if config.option.full else config.option.markexpr
+    named = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
+    if wanted not in ("pure", "full") or not collection_path.match("test_*.py") or collection_path in named:
+        return None
+    return True if f"mark.{wanted}" not in collection_path.read_text() else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose, order and bound the tests.
