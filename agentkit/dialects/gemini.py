@@ -6,7 +6,6 @@ What is unknown is kept whole, never shown as text.
 Source: ai.google.dev "Generate content", "Thinking", "Thought signatures" (from public references, not re-read), and recorded streams.
 """
 
-import re
 from typing import Any, Final, Literal
 
 from agentkit.chunks import (
@@ -14,7 +13,6 @@ from agentkit.chunks import (
     Chunk,
     ErrorChunk,
     FinishChunk,
-    FinishReason,
     ImageChunk,
     ProviderChunk,
     TextChunk,
@@ -38,42 +36,10 @@ from agentkit.dialects.blocks import TEXT, THINKING, Blocks
 from agentkit.dialects.fault_words import classify, looks_like_error, read_fault, status_fault
 from agentkit.dialects.gemini_arguments import PartialArguments
 from agentkit.dialects.gemini_request import MADE_UP, NAME, SIGNATURE
+from agentkit.dialects.gemini_words import FAILED, FAULTS, FINISH, REFUSED_STATE
 from agentkit.dialects.second_try import without_replay_state
 from agentkit.errors import WireError, quote
 from agentkit.model import ModelRequest
-
-FINISH: Final[dict[str, FinishReason]] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "CONTINUATION": "length",
-    "FUNCTION_CALL": "tool_calls",
-    "OTHER": "other",
-    "FINISH_REASON_UNSPECIFIED": "other",
-    "IMAGE_OTHER": "other",
-    "NO_IMAGE": "other",
-}
-"""Reasons that end an answer. Those of `FAILED` are errors; other words are `other`."""
-
-FAILED: Final[dict[str, bool]] = {
-    "MALFORMED_FUNCTION_CALL": True,
-    "MALFORMED_RESPONSE": True,
-    "UNEXPECTED_TOOL_CALL": True,
-    "TOO_MANY_TOOL_CALLS": False,
-    "MISSING_THOUGHT_SIGNATURE": False,
-    "PUP_LIMITED_DISABLED": False,
-    "SAFETY": False,
-    "RECITATION": False,
-    "LANGUAGE": False,
-    "BLOCKLIST": False,
-    "PROHIBITED_CONTENT": False,
-    "SPII": False,
-    "IMAGE_SAFETY": False,
-    "IMAGE_PROHIBITED_CONTENT": False,
-    "IMAGE_RECITATION": False,
-    "MODEL_ARMOR": False,
-    "ESCALATION": False,
-}
-"""Reasons with which the answer was broken off, by the model's own fault or by a filter; True: asking again can help."""
 
 _KNOWN: Final = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 """Members of a payload that is no error."""
@@ -352,20 +318,6 @@ class _Streamed:
         self.arguments = PartialArguments()
 
 
-_WORDS: Final = (
-    ("quota", re.compile(r"RequestsPerDay|TokensPerDay")),  # though the message says "retry in 20s"
-    ("unknown_model", re.compile(r"models?/\S+ (?:is|was) not found", re.IGNORECASE)),
-    ("context_overflow", re.compile(r"token count .{0,40}exceeds the maximum")),
-)
-"""What Google says in words of its own, and our words for it; asking again helps with none."""
-
-
-_REFUSED_STATE: Final = re.compile(
-    r"(?:corrupted|invalid) thought.?signature|thought.?signature is (?:not valid|invalid)", re.IGNORECASE
-)
-"""How Google says that a signature does not fit. That one is missing is another fault, which leaving out does not mend."""
-
-
 def _first(candidates: object) -> dict[str, Any]:
     """Return the first candidate of a payload; others, where a request asked for several, are not read."""
     for candidate in candidates if type(candidates) is list else ():
@@ -413,12 +365,12 @@ class Gemini:
 
     def second_try(self, request: ModelRequest, target: Target, status: int, body: str) -> HTTPParts | None:
         """Return the request without signatures that were refused, or None where the answer is about something else."""
-        return without_replay_state(self.encode, request, target, _REFUSED_STATE, status, body)
+        return without_replay_state(self.encode, request, target, REFUSED_STATE, status, body)
 
     def status_fault(self, status: int, body: str) -> StatusFault:
         """Read an error body; see `Dialect.status_fault`."""
         fault = status_fault(status, body)
-        code = next((code for code, words in _WORDS if words.search(body)), "")
+        code = next((code for code, words in FAULTS if words.search(body)), "")
         return StatusFault(fault.message, code, False) if code else fault
 
 

@@ -22,9 +22,10 @@ from agentkit.chunks import (
 )
 from agentkit.content import Block, ProviderBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from agentkit.dialects.base import StatusFault, Target, feed_all, state_text
-from agentkit.dialects.gemini import DIALECT, FAILED, GeminiDecoder
+from agentkit.dialects.gemini import DIALECT, GeminiDecoder
 from agentkit.dialects.gemini_arguments import MAX_DEPTH, PartialArguments
 from agentkit.dialects.gemini_request import NAME, SIGNATURE
+from agentkit.dialects.gemini_words import FAILED
 from agentkit.errors import WireError
 
 pytestmark = pytest.mark.pure
