@@ -15,7 +15,8 @@ from agentkit.log import EARLIEST, NOW, Cursor, Record, Topic
 from agentkit_server.access import topic_of
 from agentkit_server.feed import FeedResponse
 from agentkit_server.problems import Refuse, response_of
-from agentkit_server.service import PAGE, RunOrder, Service, Started
+from agentkit_server.run_end import PAGE
+from agentkit_server.service import RunOrder, Service, Started
 from agentkit_transports.encoder import View
 from agentkit_transports.problem import Problem, ProblemError
 from agentkit_transports.sse import SSEFeed, open_feed

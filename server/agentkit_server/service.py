@@ -22,7 +22,7 @@ from agentkit.engines.memory import MemoryEngine
 from agentkit.errors import AlreadyStarted, ConfigurationError, ThreadBusy
 from agentkit.history import RunRecord
 from agentkit.input import Input
-from agentkit.log import NOW, Topic
+from agentkit.log import Topic
 from agentkit.observe import Observer, observing
 from agentkit.options import RunOptions
 from agentkit.reasoning import parse_reasoning
@@ -32,6 +32,7 @@ from agentkit_server.auth import Auth, NoAuth
 from agentkit_server.directory import AgentDirectory, Entry
 from agentkit_server.identity import Identity
 from agentkit_server.limits import Rate, RunLimits, Stays
+from agentkit_server.run_end import until_end
 from agentkit_server.settings import Settings
 from agentkit_server.tickets import Tickets
 from agentkit_transports.asgi import Scope
@@ -45,8 +46,6 @@ NAME = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]{0,127}", re.ASCII)
 THREAD = "/v1/agents/{agent}/threads/{thread}"
 """Path of a thread, as routes write it."""
 ENDED = frozenset({"finished", "failed", "cancelled"})
-PAGE = 256
-"""Records that are looked through before the loop gets its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,35 +337,8 @@ class Service:
             ProblemError: 404.
         """
         with anyio.move_on_after(seconds):
-            await self._until_end(topic, run)
+            await until_end(await self.engine.log.tail(topic), run, self.end_of(topic, run))
         return await self.record(topic, run)
-
-    async def _until_end(self, topic: Topic, run: str) -> None:
-        """Return once a run has ended: its record is written before its terminal event is told."""
-        tail = await self.engine.log.tail(topic)
-        woken = anyio.Event()
-
-        def wake() -> None:
-            woken.set()
-
-        stop = tail.on_wake(wake)
-        try:
-            cursor = tail.after(NOW, 0).cursor
-            while not await self.has_ended(topic, run):
-                told = False
-                while not told:
-                    await woken.wait()
-                    woken = anyio.Event()
-                    page = tail.after(cursor, PAGE)
-                    while page.records and not told:
-                        cursor = page.cursor
-                        told = any(record.terminal and record.run == run for record in page.records)
-                        page = tail.after(cursor, PAGE)
-                        await anyio.lowlevel.checkpoint()
-                    told = told or page.gap is not None
-                    cursor = page.cursor
-        finally:
-            stop()
 
     async def drain(self) -> None:
         """Let runs finish, or cancel them; then say farewell to every watcher. It ends within the settings' two timeouts and a little."""

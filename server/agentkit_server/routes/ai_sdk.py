@@ -27,7 +27,8 @@ from agentkit_server.described import FEED, Description, Reply
 from agentkit_server.feed import FeedResponse
 from agentkit_server.foreign_feed import leave_waiting, run_feed, start_feed
 from agentkit_server.problems import Endpoint, JSONResponse
-from agentkit_server.service import ENDED, PAGE, RunOrder, Service
+from agentkit_server.run_end import PAGE
+from agentkit_server.service import ENDED, RunOrder, Service
 from agentkit_server.ui_history import ui_messages
 from agentkit_server.ui_messages import (
     Answer,
